@@ -24,14 +24,14 @@ from deltalake.transaction import AddAction, RemoveAction
 from pyiceberg.catalog.sql import SqlCatalog
 
 from moldau.client.view import Partition, Topic
-from moldau.client.writing import Sent, Written
+from moldau.client.writing import BatchOutcome, Sent
 from moldau.model import Code, TopicPartition
-from moldau.spark.produce import Pool, write_task
+from moldau.spark.produce import ProducerPool, write_task
 from moldau.spark.sink_options import parse
 from moldau.spark.tables import BatchKey, DeltaFormat, Table
 from moldau.spark.tables.files import DataFile, read_footers
 from moldau.spark.tables.iceberg import IcebergFormat
-from moldau.spark.tables.manifest import ParquetFormat, Version
+from moldau.spark.tables.manifest import ManifestVersion, ParquetFormat
 from moldau.spark.tables.stores import open_store
 
 SCHEMA = pa.schema([("id", pa.int64())])
@@ -79,7 +79,7 @@ def parquet(folder: Path, before: int) -> Table:
         line = {"pipeline": "default", "sequence": number, "query_id": "q", "batch_id": number, "start": start,
                 "end": end, "rows": 1000, "what": "batch"}  # fmt: skip
         lines = {"default": json.dumps(line)}
-        version = Version(number, [file(number)], (), {"id": "int64"}, (), lines)
+        version = ManifestVersion(number, [file(number)], (), {"id": "int64"}, (), lines)
         (log / f"{number:020d}.json").write_bytes(version.to_json())
     return Table(ParquetFormat(store))
 
@@ -140,16 +140,16 @@ class Sponge:
         return 1, 0
 
     def begin_produce(self, parts: Mapping[TopicPartition, bytes], *, acks: int, timeout_ms: int) -> list[Sent]:
-        return [Sent(None, list(parts), None, Written(Code.NONE))]  # type: ignore[arg-type]  # nobody is asked
+        return [Sent(None, list(parts), None, BatchOutcome(Code.NONE))]  # type: ignore[arg-type]  # nobody is asked
 
-    def finish_produce(self, sent: Sent) -> Mapping[TopicPartition, Written]:
-        return dict.fromkeys(sent.targets, Written(Code.NONE))
+    def finish_produce(self, sent: Sent) -> Mapping[TopicPartition, BatchOutcome]:
+        return dict.fromkeys(sent.targets, BatchOutcome(Code.NONE))
 
     def ready(self, sent: Collection[Sent]) -> list[Sent]:
         return []
 
-    def produce(self, target: TopicPartition, records: bytes, *, acks: int, timeout_ms: int) -> Written:
-        return Written(Code.NONE)
+    def produce(self, target: TopicPartition, records: bytes, *, acks: int, timeout_ms: int) -> BatchOutcome:
+        return BatchOutcome(Code.NONE)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -161,7 +161,7 @@ def sink(size: int, rows: int = 500_000) -> float:
     batch = pa.RecordBatch.from_pydict({"key": [b"key%d" % n for n in range(count)], "value": [bytes(size)] * count})
     options = parse({"kafka.bootstrap.servers": "nowhere:1", "topic": "t"})
     began = time.process_time()
-    write_task(options, iter([batch] * (rows // count)), "q/1/2/", open_out=lambda _: Sponge(), pool=Pool(0))
+    write_task(options, iter([batch] * (rows // count)), "q/1/2/", open_out=lambda _: Sponge(), pool=ProducerPool(0))
     return rows / (time.process_time() - began)
 
 

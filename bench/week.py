@@ -27,11 +27,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.spark_tables import SCHEMA, file
-from moldau.pipeline.begun import Begun
-from moldau.pipeline.books import BATCH, Count, Drift, Line, Newest, Totals, Wrote, balances
-from moldau.pipeline.folder import Folder
+from moldau.pipeline.begun import BegunBatch
+from moldau.pipeline.books import BATCH, BookLine, BookTotals, Count, Drift, Newest, SinkRows, balances
+from moldau.pipeline.folder import PipelineFolder
 from moldau.pipeline.maintaining import Maintaining
-from moldau.pipeline.spec import Decode, Format, Maintain, Pipeline, Source, TableSink
+from moldau.pipeline.spec import Decode, Maintain, Pipeline, Source, TableSink, ValueFormat
 from moldau.spark.tables import BatchKey, Table
 from moldau.spark.tables.files import DataFile
 from moldau.spark.tables.stores import Store
@@ -73,17 +73,17 @@ def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def line(number: int, at_ms: int) -> Line:
+def line(number: int, at_ms: int) -> BookLine:
     """What the books say of a batch."""
     counts = [Count(topic, "ok", None, EACH - 7, f"{topic}-0@{number * EACH}") for topic in TOPICS]
     counts += [Count(topic, "skip", "known", 4, f"{topic}-0@{number * EACH + 4}", "no id") for topic in TOPICS]
     counts += [Count(topic, "dlq", "decode", 3, f"{topic}-0@{number * EACH + 8}", "no JSON") for topic in TOPICS]
     rows = sum(one.records for one in counts if one.outcome == "ok")
     drift = [Drift("fields that are no columns: gate", None, f"orders-0@{number * EACH}", 9)] if number % 3 == 0 else []
-    return Line(
+    return BookLine(
         sequence=-1, kind=BATCH, batch=number, query="week", at_ms=at_ms, took_ms=900, start=key(number).start,
         end=key(number).end, counts=counts, drift=drift, rows_out=rows, late=5, late_first=f"orders-0@{number}",
-        sinks={"rows": Wrote(rows)}, dead=9, dead_in="dead", totals=Totals(),
+        sinks={"rows": SinkRows(rows)}, dead=9, dead_in="dead", totals=BookTotals(),
     )  # fmt: skip
 
 
@@ -91,9 +91,9 @@ class Run:
     """A process that has the pipeline: it looks where it is, and takes batches."""
 
     def __init__(self, pipeline: Pipeline, home: Path) -> None:
-        self._folder, self._at_ms = Folder(pipeline), 0
+        self._folder, self._at_ms = PipelineFolder(pipeline), 0
         self._maintaining = Maintaining(pipeline, self._folder, say=note, now_ms=lambda: self._at_ms)
-        self.books, self._begun = self._folder.books, Begun(self._folder.store, BATCH)
+        self.books, self._begun = self._folder.books, BegunBatch(self._folder.store, BATCH)
         self._rows, self._dead = (Table(home / name, pipeline=pipeline.name) for name in ("rows", "dead"))
         newest = self.books.last()
         self.next = 0 if newest is None else newest.batch + 1
@@ -155,7 +155,7 @@ def main() -> None:
         how = None if arguments.maintain == "off" else Maintain(every=arguments.maintain, retention=arguments.retention)
         sinks = tuple(TableSink(table=str(home / name), maintain=how) for name in ("rows", "dead"))
         source = Source(topics=TOPICS)
-        decode = Decode(format=Format.JSON, fields={"id": "long"})
+        decode = Decode(format=ValueFormat.JSON, fields={"id": "long"})
         pipeline = Pipeline(
             name="week", cluster=None, folder=str(home / "state"), source=source, decode=decode, sinks=sinks
         )

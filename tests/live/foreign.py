@@ -22,7 +22,7 @@ from kafka import TopicPartition as PythonTopicPartition
 from kafka_peer import java_tool, wait_until
 from tests.tools import missing
 
-from moldau.client.client import Node
+from moldau.client.client import ForNode
 from moldau.client.sync import Cluster
 from moldau.wire.messages.k03_metadata import MetadataRequest
 
@@ -48,13 +48,13 @@ def wait_led(bootstrap: str, topic: str, partitions: int, rf: int = 3) -> None:
     with Cluster(bootstrap) as cluster:
         for broker in cluster.brokers():
             wait_until(
-                lambda broker=broker: _is_led(cluster, Node(broker), topic, partitions, rf),  # type: ignore[misc]
+                lambda broker=broker: _is_led(cluster, ForNode(broker), topic, partitions, rf),  # type: ignore[misc]
                 f"broker {broker} knows {partitions} partitions of {topic}, led and in sync",
                 PATIENCE_S,
             )
 
 
-def _is_led(cluster: Cluster, broker: Node, topic: str, partitions: int, rf: int) -> bool:
+def _is_led(cluster: Cluster, broker: ForNode, topic: str, partitions: int, rf: int) -> bool:
     request = MetadataRequest(
         topics=[MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
     )

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 
 import moldau.spark
 from moldau.spark.tables import DeltaFormat, Table
-from moldau.spark.tables.files import DataFile, Layout, write_files
+from moldau.spark.tables.files import DataFile, FileLayout, write_files
 from moldau.spark.tables.manifest import ParquetFormat
 from moldau.spark.tables.stores import Store, open_store
 from moldau.spark.tables.table import Format
@@ -68,7 +68,7 @@ def main() -> None:
     assert gateway is not None
     (folder / "jvm").write_text(str(gateway.proc.pid))
 
-    def write(rows: DataFrame, store: Store, batch: str, layout: Layout) -> list[DataFile]:
+    def write(rows: DataFrame, store: Store, batch: str, layout: FileLayout) -> list[DataFile]:
         number = int(batch.split("-")[1])
 
         def killed(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -14,7 +14,7 @@ from foreign import wait_led
 from kafka_peer import wait_until
 
 from moldau.client import sync
-from moldau.client.client import ANYONE, CONTROLLER, Node
+from moldau.client.client import ANYONE, CONTROLLER, ForNode
 from moldau.model import Code
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest
 from moldau.wire.messages.k20_delete_topics import DeleteTopicsRequest
@@ -348,7 +348,7 @@ def test_settings_are_described_where_there_are_any(ask: Asking, kind: int, name
     wanted.configuration_keys = None
     itself = DescribeConfigsRequest.DescribeConfigsResource(resource_type=BROKER, resource_name="1")
     itself.configuration_keys = ["node.id"]
-    answer = ask(DescribeConfigsRequest(resources=[wanted, itself]), Node(1))
+    answer = ask(DescribeConfigsRequest(resources=[wanted, itself]), ForNode(1))
     assert codes(answer.results) == [code, Code.NONE]
     assert [entry.value for entry in answer.results[1].configs] == ["1"]
 
@@ -445,7 +445,7 @@ def test_records_are_deleted_only_where_they_are(ask: Asking, fresh: Fresh) -> N
     unknown = Code.UNKNOWN_TOPIC_OR_PARTITION
 
     def answered() -> dict[str, list[Code]]:
-        answer = ask(kind(topics=wishes, timeout_ms=60_000), Node(leader))
+        answer = ask(kind(topics=wishes, timeout_ms=60_000), ForNode(leader))
         return {t.name: codes(t.partitions) for t in answer.topics}
 
     wait_until(lambda: answered()[name][0] != Code.NOT_LEADER_OR_FOLLOWER, "the leader knows that it leads")

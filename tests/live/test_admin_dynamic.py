@@ -14,7 +14,7 @@ import pytest
 
 from moldau import Cluster
 from moldau.client.admin import AlterOp, Resource, ResourceType, alter_configs
-from moldau.client.client import Node
+from moldau.client.client import ForNode
 from moldau.client.reading import EARLIEST, LATEST
 from moldau.model import Code, TopicPartition
 from moldau.wire.batch import build
@@ -44,7 +44,7 @@ def write(cluster: Cluster, topic: str, size: int = 100, key: bytes = b"k", stam
     id = cluster.client().topics([topic])[topic].topic_id
     wish = ProduceRequest.TopicProduceData(name=topic, topic_id=id, partition_data=[part])
     request = ProduceRequest(acks=-1, timeout_ms=20_000, topic_data=[wish])
-    leader = Node(cluster.leader(topic, 0))
+    leader = ForNode(cluster.leader(topic, 0))
     answer = cluster.client().run(client.ask(request, leader, codes=lambda response: ()))
     return Code(answer.responses[0].partition_responses[0].error_code)
 

@@ -28,7 +28,7 @@ from moldau.client.admin import (
     delete_topics,
     reassign,
 )
-from moldau.client.client import Coordinator, CoordinatorKind
+from moldau.client.client import CoordinatorKind, ForCoordinator
 from moldau.client.sockets import SocketLine, drive
 from moldau.model import Code, TopicPartition
 from moldau.wire import batch
@@ -387,7 +387,7 @@ def test_a_bad_setting_is_refused_with_key_and_reason(
 
 def coordinator_ask(cluster: moldau.Cluster, group: str, request: Any, highest: int | None = None) -> Any:
     """What a group's coordinator says at once, whatever it is; once it has read what it coordinates."""
-    where = Coordinator(CoordinatorKind.GROUP, group)
+    where = ForCoordinator(CoordinatorKind.GROUP, group)
     nobody = HeartbeatRequest(group_id=group, generation_id=0, member_id="nobody")
 
     def ready() -> bool:

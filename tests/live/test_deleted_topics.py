@@ -8,7 +8,7 @@ import pytest
 from kafka_peer import wait_until
 
 from moldau.client import admin
-from moldau.client.client import Node
+from moldau.client.client import ForNode
 from moldau.client.sync import Cluster
 from moldau.model import Code
 from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
@@ -24,7 +24,7 @@ def look(cluster: Cluster, topic: str, *, creating: bool) -> MetadataResponse.Me
     """What one broker, always the same, says of a topic."""
     named = [MetadataRequest.MetadataRequestTopic(name=topic)]
     request = MetadataRequest(topics=named, allow_auto_topic_creation=creating)
-    broker = Node(min(cluster.brokers()))
+    broker = ForNode(min(cluster.brokers()))
     return cluster.run(cluster.client.ask(request, broker, codes=lambda response: ())).topics[0]
 
 

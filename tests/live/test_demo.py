@@ -16,8 +16,8 @@ from kafka_peer import wait_until
 
 from moldau.admin.cli import cli
 from moldau.admin.demo.checking import mean_delays, records_in
-from moldau.admin.demo.data import Message, delays, flights
-from moldau.admin.demo.pipeline import Pipeline
+from moldau.admin.demo.data import Flight, delays, flights
+from moldau.admin.demo.pipeline import DemoPipeline
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -34,7 +34,7 @@ def test_the_demo_kills_a_broker_and_balances_its_books(plane: str, count: int, 
     assert (tmp_path / "demo.png").stat().st_size > 10_000
 
 
-def produce(bootstrap: str, topic: str, messages: list[Message]) -> None:
+def produce(bootstrap: str, topic: str, messages: list[Flight]) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20})
     for message in messages:
         producer.produce(topic, message.value, message.key)
@@ -47,7 +47,7 @@ def test_a_pipeline_killed_in_the_middle_goes_on_without_loss_or_doubles(
     topic, messages = fresh("flights"), flights(4000)
     create_topic(bootstrap_servers, topic, 3)
     for turn in range(2):
-        pipeline = Pipeline(bootstrap_servers, topic, tmp_path)
+        pipeline = DemoPipeline(bootstrap_servers, topic, tmp_path)
         try:
             pipeline.wait_ready()
             produce(bootstrap_servers, topic, messages[turn * 2000 : turn * 2000 + 2000])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from moldau.client.client import Node
+from moldau.client.client import ForNode
 from moldau.client.features import describe_features
 from moldau.client.sync import Cluster
 from moldau.model import Code
@@ -27,7 +27,7 @@ def ask(cluster: Cluster, broker: int, version: int, feature: str, level: int) -
     update = UpdateFeaturesRequest.FeatureUpdateKey(feature=feature, max_version_level=level)
     request = UpdateFeaturesRequest(feature_updates=[update])
     return cluster.run(
-        cluster.client.ask(request, Node(broker), codes=lambda response: (), lowest=version, highest=version)
+        cluster.client.ask(request, ForNode(broker), codes=lambda response: (), lowest=version, highest=version)
     )
 
 

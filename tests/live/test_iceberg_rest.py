@@ -15,12 +15,12 @@ from pyiceberg.catalog.rest import RestCatalog
 from tests.packages.spark.table_batches import key
 from tests.packages.spark.test_table_formats import add, race, walk
 
-from moldau.pipeline.books import Line
+from moldau.pipeline.books import BookLine
 from moldau.pipeline.feed.running import runner as feeding
 from moldau.pipeline.reading import load
 from moldau.pipeline.running import Ended, Runner
 from moldau.spark import session
-from moldau.spark.tables import Entry, Table, TableError
+from moldau.spark.tables import LedgerEntry, Table, TableError
 from moldau.spark.tables.files import DataFile
 from moldau.spark.tables.iceberg import IcebergFormat
 
@@ -172,7 +172,7 @@ class Shop:
         assert producer.flush(60) == 0
         self.written += count
 
-    def runner(self, on_line: Callable[[Line], None] = lambda line: None) -> Runner:
+    def runner(self, on_line: Callable[[BookLine], None] = lambda line: None) -> Runner:
         pipeline = load(self.orders, {})
         return Runner(pipeline, file=self.orders, once=True, on_line=on_line, session=lambda _: self.spark)
 
@@ -211,7 +211,7 @@ def test_a_pipeline_into_a_rest_catalog_is_cut_off_and_gone_on_with_and_its_tabl
     shop.write(60)
     commit = IcebergFormat.commit
 
-    def dying(self: IcebergFormat, files: Sequence[DataFile], entry: Entry) -> None:
+    def dying(self: IcebergFormat, files: Sequence[DataFile], entry: LedgerEntry) -> None:
         commit(self, files, entry)
         raise RuntimeError("dead before the books know")
 
@@ -220,7 +220,7 @@ def test_a_pipeline_into_a_rest_catalog_is_cut_off_and_gone_on_with_and_its_tabl
         with pytest.raises(Exception, match="dead before the books know"):
             shop.runner().run()
 
-    def die(line: Line) -> None:
+    def die(line: BookLine) -> None:
         raise RuntimeError("dead before Spark knows")
 
     with pytest.raises(Exception, match="dead before Spark knows"):

@@ -26,8 +26,8 @@ from pyspark.sql import SparkSession
 from moldau.admin.pipeline import pipeline as commands
 from moldau.pipeline import dedup
 from moldau.pipeline.backfill import BackfillError, Backfills
-from moldau.pipeline.batches import Refused
-from moldau.pipeline.books import Line, balances, outcomes
+from moldau.pipeline.batches import RefusedBatch
+from moldau.pipeline.books import BookLine, balances, outcomes
 from moldau.pipeline.lint import lint_file
 from moldau.pipeline.maintained import maintenance
 from moldau.pipeline.positions import lags, plan, reset_cost, verified
@@ -55,7 +55,7 @@ class Orders:
         create_topic(bootstrap, topic, 2, 3)
         create_topic(bootstrap, f"{topic}-clean", 1, 3)
         self.file = folder / "orders.yaml"
-        self.lines: list[Line] = []
+        self.lines: list[BookLine] = []
         self.declare()
 
     def declare(self, *, on_error: str = "dlq", rule: str = "amount >= 0", more_sinks: str = "") -> Pipeline:
@@ -178,7 +178,7 @@ def test_the_file_that_init_writes_is_linted_and_run_as_it_is(orders: Orders) ->
 def die_before_spark_knows(orders: Orders) -> None:
     """Run a batch, and end when it is in the books."""
 
-    def die(line: Line) -> None:
+    def die(line: BookLine) -> None:
         raise RuntimeError("dead before Spark knows")
 
     runner = orders.runner()
@@ -389,7 +389,7 @@ def test_a_pipeline_that_pauses_writes_nothing_of_the_batch_and_goes_on_when_its
         if text.startswith("paused"):
             orders.declare(on_error="dlq")
 
-    def stop(line: Line) -> None:
+    def stop(line: BookLine) -> None:
         orders.lines.append(line)
         runner.stop()
 
@@ -403,7 +403,7 @@ def test_a_policy_of_fail_ends_the_run_with_the_place_and_the_reason(orders: Ord
     orders.declare(on_error="fail")
     orders.write({"id": 1, "amount": -5, "at": None})
     with pytest.raises(
-        Refused, match=rf"{orders.topic}-[01]@0: stage 'sound' cannot take this record: not met: amount"
+        RefusedBatch, match=rf"{orders.topic}-[01]@0: stage 'sound' cannot take this record: not met: amount"
     ):
         orders.run()
 
@@ -444,7 +444,7 @@ def test_dead_letters_whose_replay_is_refused_are_where_they_were_and_hold_up_no
     replays = Replays(pipeline, orders.runner().folder)
     before = replays.waiting()
     assert {one.stage for one in before} == {"decode", "sound"}
-    with pytest.raises(Refused):
+    with pytest.raises(RefusedBatch):
         replays.replay(orders.spark, replays.waiting("sound"), modules=None, on_line=orders.lines.append)
     assert replays.waiting() == before
     assert replays.planned() == []
@@ -484,7 +484,7 @@ def test_what_lay_before_a_pipeline_began_is_read_beside_it_once(orders: Orders)
     wanted = backfills.wanted("earliest", None)
     assert (wanted.size, wanted.again, wanted.go_on) == (10, [], None)
 
-    def die(line: Line) -> None:
+    def die(line: BookLine) -> None:
         raise RuntimeError("dead after a batch")
 
     with pytest.raises(RuntimeError, match="dead after a batch"):

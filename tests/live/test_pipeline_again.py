@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from test_pipeline import Orders, orders, with_dedup
 
-from moldau.pipeline.batches import Batches
+from moldau.pipeline.batches import ForeachBatch
 from moldau.pipeline.begun import CutOff
 from moldau.pipeline.books import Books
 from moldau.pipeline.dedup import judged
@@ -120,7 +120,7 @@ def test_with_dedup_no_replay_comes_between_a_batch_that_was_cut_off_and_its_sec
         if at == "written":
             patched.setattr(Books, "add", die)
         else:
-            patched.setattr(Batches, "_bury", die)
+            patched.setattr(ForeachBatch, "_bury", die)
         with pytest.raises(Exception, match="dead in between"):
             orders.run()
     strict = orders.file.read_text()

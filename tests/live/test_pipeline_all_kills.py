@@ -32,7 +32,7 @@ from moldau.client.sync import Cluster as Client
 from moldau.model import TopicPartition
 from moldau.pipeline import audit
 from moldau.pipeline.books import Books, balances, outcomes
-from moldau.pipeline.folder import Folder
+from moldau.pipeline.folder import PipelineFolder
 from moldau.pipeline.positions import verified
 from moldau.pipeline.reading import load
 from moldau.spark.produce import MARK
@@ -182,7 +182,7 @@ class Run:
 
     def reads(self, count: int, what: str) -> None:
         """Wait until so many records are in the books."""
-        books = Folder(load(self.file, {})).books
+        books = PipelineFolder(load(self.file, {})).books
 
         def all_read() -> bool:
             if self.process.poll() is not None:  # as a service would
@@ -365,7 +365,7 @@ def taken_back(cluster: Cluster, file: Path, conf: tuple[str, ...], given: Given
 def balanced(file: Path, read: int) -> Books:
     """The books, which balance, of themselves and with the files of all tables."""
     pipeline = load(file, {})
-    folder = Folder(pipeline)
+    folder = PipelineFolder(pipeline)
     assert audit.problems(folder, whole=True) == []
     last = folder.books.last()
     assert last is not None

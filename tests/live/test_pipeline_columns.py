@@ -14,7 +14,7 @@ from pyspark.sql.functions import lit, timestamp_micros
 
 from moldau.pipeline import columns as names
 from moldau.pipeline import dedup, stages
-from moldau.pipeline.books import Newest, Totals
+from moldau.pipeline.books import BookTotals, Newest
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.lateness import checks_of, times
 from moldau.pipeline.sinks import as_records, open_sink
@@ -89,9 +89,9 @@ def test_a_text_that_is_no_time_is_not_late_and_stops_no_batch(spark: SparkSessi
     rows = placed(spark.createDataFrame([(text, "ok") for text in texts], f"s string, {names.OUTCOME} string"))
     newest = Newest(3_602_000, "t-0@4", 1000)
     for newest_ms, late, first in ((None, 0, None), (3_602_000, 1, "t-0@2")):
-        assert times(rows, Late(column="s", after="1h"), Totals(newest_ms=newest_ms)) == (late, first, newest)
+        assert times(rows, Late(column="s", after="1h"), BookTotals(newest_ms=newest_ms)) == (late, first, newest)
     none = rows.where("s IS NULL OR s = 'junk'")
-    assert times(none, Late(column="s", after="1h"), Totals(newest_ms=3_602_000)) == (0, None, None)
+    assert times(none, Late(column="s", after="1h"), BookTotals(newest_ms=3_602_000)) == (0, None, None)
 
 
 def test_a_time_that_is_further_ahead_than_is_allowed_is_a_stages_and_makes_nothing_late(spark: SparkSession) -> None:
@@ -106,7 +106,7 @@ def test_a_time_that_is_further_ahead_than_is_allowed_is_a_stages_and_makes_noth
     assert stages == {0: ("ok", None), 1: ("ok", None), 2: ("skip", "ahead"), 3: ("ok", None), 4: ("ok", None),
                       5: ("skip", "ahead")}  # fmt: skip
     newest = Newest(3_601_000, "t-0@1", 1000)
-    known = Totals(newest_ms=3_601_000, newest_record="t-0@1", newest_stamped_ms=1000)
+    known = BookTotals(newest_ms=3_601_000, newest_record="t-0@1", newest_stamped_ms=1000)
     assert times(rows, late, known) == (1, "t-0@0", newest)
     far = replace(known, newest_ms=253402300799000)  # seen before the file had the bound
     assert times(rows, late, far) == (0, None, newest)
@@ -123,7 +123,7 @@ def test_lateness_and_duplicates_are_told_by_the_column_that_is_named(spark: Spa
     made = spark.sql("SELECT timestamp_seconds(100 * id), named_struct('b', timestamp_seconds(7)), 'ok' FROM range(3)")
     rows = made.toDF("a.b", "a", names.OUTCOME)
     places = rows.selectExpr("*", "'t' _topic", "0 _partition", "1L _offset", "timestamp_seconds(1) _timestamp")
-    assert times(places, Late(column="a.b", after="1h"), Totals()) == (0, None, Newest(200_000, "t-0@1", 1000))
+    assert times(places, Late(column="a.b", after="1h"), BookTotals()) == (0, None, Newest(200_000, "t-0@1", 1000))
     found = dedup.hashed(places, Dedup(by=("a.b",), within="1d", at="a.b"))
     assert found.select(names.DEDUP_KEY).distinct().count() == 3
     assert quoted("a`b") == "`a``b`"

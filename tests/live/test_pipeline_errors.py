@@ -16,7 +16,7 @@ from moldau.client.sync import Cluster
 from moldau.model import TopicPartition
 from moldau.pipeline import audit
 from moldau.pipeline.books import Books
-from moldau.pipeline.folder import BrokenFile, Folder
+from moldau.pipeline.folder import BrokenPipelineFile, PipelineFolder
 from moldau.pipeline.positions import plan
 from moldau.pipeline.reading import load
 from moldau.pipeline.running import Ended
@@ -115,7 +115,7 @@ def test_a_topic_that_is_taken_out_of_the_file_is_told_by_plan_and_run_alike(ord
     orders.orders(range(3, 6))
     why = "it is not in the list of what is read any more"
     pipeline = load(orders.file, {})
-    steps = {one.what: one.how for one in plan(pipeline, Folder(pipeline))}
+    steps = {one.what: one.how for one in plan(pipeline, PipelineFolder(pipeline))}
     assert steps[f"topic {other}"] == f"{why}: a run is refused"
     with pytest.raises(Exception, match=why) as failed:
         orders.run()
@@ -134,7 +134,7 @@ def test_a_checkpoint_that_was_damaged_is_named_and_gone_on_with_when_it_is_rest
         file = orders.folder / "state/checkpoint" / name
         whole = file.read_bytes()
         file.write_bytes(b"")
-        with pytest.raises(BrokenFile, match=f"checkpoint/{name} is damaged"):
+        with pytest.raises(BrokenPipelineFile, match=f"checkpoint/{name} is damaged"):
             orders.run()
         file.write_bytes(whole)
     assert orders.run() is Ended.DONE

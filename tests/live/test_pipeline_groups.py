@@ -19,7 +19,7 @@ from moldau.admin.pipeline import pipeline as commands
 from moldau.client.sync import Cluster
 from moldau.model import TopicPartition
 from moldau.pipeline import groups as translation
-from moldau.pipeline.copied import Copied
+from moldau.pipeline.copied import CopyMarks
 from moldau.pipeline.reading import load
 from moldau.pipeline.running import Ended, Runner
 
@@ -126,18 +126,18 @@ def test_a_copy_that_is_cut_off_between_its_steps_never_steps_over_a_record(
     copy.write(copy.topic, 12)
     copy.commit(app, copy.topic, 3, 12)
     for name in ("begins", "ended"):
-        step = getattr(Copied, name)
+        step = getattr(CopyMarks, name)
 
-        def cut(self: Copied, *args: object, name: str = name) -> None:
+        def cut(self: CopyMarks, *args: object, name: str = name) -> None:
             raise RuntimeError(f"cut off where it {name}")
 
-        def cut_after(self: Copied, *args: object, name: str = name, step: Callable[..., None] = step) -> None:
+        def cut_after(self: CopyMarks, *args: object, name: str = name, step: Callable[..., None] = step) -> None:
             step(self, *args)
             raise RuntimeError(f"cut off where it {name}")
 
         for how in (cut, cut_after):
             with monkeypatch.context() as patched:
-                patched.setattr(Copied, name, how)
+                patched.setattr(CopyMarks, name, how)
                 with pytest.raises(Exception, match=f"cut off where it {name}"):
                     copy.run()
     assert copy.run() is Ended.DONE

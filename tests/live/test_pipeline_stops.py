@@ -21,7 +21,7 @@ from processes import children, descendants, is_there
 from pyspark.sql import SparkSession
 
 from moldau.admin.pipeline import pipeline as commands
-from moldau.pipeline.folder import Folder
+from moldau.pipeline.folder import PipelineFolder
 from moldau.pipeline.reading import load
 from moldau.spark import session
 
@@ -63,8 +63,8 @@ class Plain:
             assert one.stderr is not None
             one.stderr.close()
 
-    def folder(self) -> Folder:
-        return Folder(load(self.file, {}))
+    def folder(self) -> PipelineFolder:
+        return PipelineFolder(load(self.file, {}))
 
     def said(self, *words: str) -> tuple[int, str]:
         found = CliRunner().invoke(commands, [words[0], str(self.file), *words[1:]])

@@ -23,8 +23,8 @@ from pyspark.sql import SparkSession
 from moldau.admin.pipeline import pipeline as commands
 from moldau.pipeline import batches
 from moldau.pipeline import running as topic_running
-from moldau.pipeline.batches import Batches, Refused
-from moldau.pipeline.books import Line, balances
+from moldau.pipeline.batches import ForeachBatch, RefusedBatch
+from moldau.pipeline.books import BookLine, balances
 from moldau.pipeline.feed.changes import FeedError
 from moldau.pipeline.feed.running import runner
 from moldau.pipeline.metrics import metrics
@@ -47,7 +47,7 @@ class Feeds:
         self.spark, self.bootstrap, self.folder, self.topic = spark, bootstrap, folder, topic
         create_topic(bootstrap, topic, 1, 3)
         self.table, self.file = folder / "orders", folder / "feed.yaml"
-        self.lines: list[Line] = []
+        self.lines: list[BookLine] = []
         self.declare()
 
     def declare(self, source: str = "", *, rule: str = "amount < 1000", transform: str = "") -> None:
@@ -176,7 +176,7 @@ def test_a_run_that_is_cut_off_between_any_two_steps_goes_on_where_it_was(
     feeds.write(98, amount=5000.0)
     DeltaTable(feeds.table).delete("id < 4")
     steps = [
-        (FeedCheckpoint, "add"), (Batches, "take"), (Dead, "write"), (ToTopic, "write"), (Books, "add"),
+        (FeedCheckpoint, "add"), (ForeachBatch, "take"), (Dead, "write"), (ToTopic, "write"), (Books, "add"),
     ]  # fmt: skip
     for owner, name in steps:
         cut_at(feeds, monkeypatch, owner, name, after=False)
@@ -247,7 +247,7 @@ def test_what_cannot_be_read_ends_the_run_with_the_way_out_and_a_reset_goes_on(f
     assert [key for key, _ in feeds.records()][-2:] == ["4", "5"]
     feeds.file.write_text(feeds.file.read_text().replace("pause", "fail"))
     feeds.write(77)
-    with pytest.raises(Refused):
+    with pytest.raises(RefusedBatch):
         feeds.run()
 
 
@@ -266,16 +266,16 @@ def test_brokers_that_go_away_while_a_batch_is_written_are_tried_again(
     feeds: Feeds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feeds.write(*range(5))
-    write = batches.Batches.take
+    write = batches.ForeachBatch.take
     failed: list[int] = []
 
-    def refuse_once(self: Batches, *args: object, **kwargs: object) -> object:
+    def refuse_once(self: ForeachBatch, *args: object, **kwargs: object) -> object:
         if not failed:
             failed.append(1)
             raise RuntimeError("moldau.client.client.Unreachable: no broker answers")
         return write(self, *args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(batches.Batches, "take", refuse_once)
+    monkeypatch.setattr(batches.ForeachBatch, "take", refuse_once)
     assert feeds.run() is Ended.DONE
     assert feeds.keys_once() == [str(one) for one in range(5)]
 

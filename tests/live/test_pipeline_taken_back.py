@@ -20,7 +20,7 @@ from test_pipeline import PATIENCE_S, Orders
 
 from moldau.admin.pipeline import pipeline as commands
 from moldau.admin.spark import spark as table_commands
-from moldau.pipeline.folder import BrokenFile
+from moldau.pipeline.folder import BrokenPipelineFile
 from moldau.pipeline.reading import load
 from moldau.pipeline.resetting import reset
 from moldau.pipeline.running import Ended
@@ -104,7 +104,7 @@ def test_a_pipeline_that_was_reset_before_resets_noted_what_went_is_told_the_way
 def lose_the_checkpoint(orders: Orders) -> str:
     """What a run says of it, which is refused."""
     shutil.rmtree(orders.folder / "state" / "checkpoint")
-    with pytest.raises(BrokenFile, match="checkpoint is gone") as found:
+    with pytest.raises(BrokenPipelineFile, match="checkpoint is gone") as found:
         orders.run()
     return str(found.value)
 

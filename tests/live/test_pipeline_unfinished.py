@@ -16,7 +16,7 @@ from test_pipeline import PATIENCE_S, Orders
 
 from moldau.admin.pipeline import pipeline as commands
 from moldau.pipeline.begun import HalfWritten
-from moldau.pipeline.books import Line, balances
+from moldau.pipeline.books import BookLine, balances
 from moldau.pipeline.positions import differences, lags, plan, reset_cost, verified
 from moldau.pipeline.reading import load
 from moldau.pipeline.replays import Replays
@@ -136,7 +136,7 @@ def test_a_batch_that_is_in_the_books_is_not_judged_again_by_a_file_that_was_edi
     orders.orders(range(1, 5))
     runner = orders.runner()
 
-    def die(line: Line) -> None:
+    def die(line: BookLine) -> None:
         raise RuntimeError("dead before Spark knows")
 
     runner._on_line = die
@@ -193,7 +193,7 @@ def test_a_replay_that_dies_after_its_line_is_counted_once(orders: Orders) -> No
     assert orders.run() is Ended.DONE
     pipeline = orders.declare(rule="amount >= -10", more_sinks=SECOND)
 
-    def die(line: Line) -> None:
+    def die(line: BookLine) -> None:
         raise RuntimeError("dead after its line")
 
     replays = Replays(pipeline, orders.runner().folder)

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from moldau.pipeline import columns as names
 from moldau.pipeline import dedup, stages
-from moldau.pipeline.books import Newest, Totals
+from moldau.pipeline.books import BookTotals, Newest
 from moldau.pipeline.lateness import times
 from moldau.pipeline.reading import load
 from moldau.pipeline.running import Ended, Runner
@@ -72,7 +72,7 @@ def test_a_rule_that_cannot_be_computed_is_not_met(rows: DataFrame, spark: Spark
 
 def test_lateness_and_duplicates_by_a_text_that_is_no_time_stop_no_batch(rows: DataFrame) -> None:
     newest = Newest(100_000, "t-0@0", 1000)
-    assert times(rows, Late(column="at", after="1h"), Totals()) == (0, None, newest)
+    assert times(rows, Late(column="at", after="1h"), BookTotals()) == (0, None, newest)
     found = dedup.hashed(rows, Dedup(by=("id",), within="1d", at="at")).collect()
     assert [row[dedup._AT] for row in found] == [100_000, 1000, 100_000]
 

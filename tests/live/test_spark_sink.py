@@ -16,7 +16,7 @@ from pyspark.sql import functions as fn
 from moldau.client.sync import Cluster
 from moldau.model import TopicPartition
 from moldau.spark import session
-from moldau.spark.produce import Pool, write_task
+from moldau.spark.produce import ProducerPool, write_task
 from moldau.spark.sink import IntoTopic, once
 from moldau.spark.sink_options import parse
 from moldau.spark.supervise import until_it_stands
@@ -65,7 +65,7 @@ def test_a_task_goes_on_over_a_killed_broker_in_order_and_without_doubles() -> N
                     "junk": [b"x" * 300] * 5000,
                 })  # fmt: skip
 
-        assert write_task(options, rows(), "", pool=Pool(0)) == 200_000
+        assert write_task(options, rows(), "", pool=ProducerPool(0)) == 200_000
         survivors = ",".join(peer.bootstrap_servers.split(",")[:2])
         for number in range(6):
             assert values(survivors, TopicPartition("t", number)) == list(range(number, 200_000, 6))

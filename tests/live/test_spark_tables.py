@@ -17,7 +17,7 @@ from spark_steps import of_format
 
 from moldau.spark import session
 from moldau.spark.tables import BatchKey, LedgerError, Table, TableError
-from moldau.spark.tables.files import DataFile, Layout, write_files
+from moldau.spark.tables.files import DataFile, FileLayout, write_files
 from moldau.spark.tables.routing import Tables
 from moldau.spark.tables.stores import Store
 
@@ -68,7 +68,7 @@ def test_after_a_crash_at_each_step_the_books_are_equal(numbers: Numbers, tmp_pa
     """Planned, files written, table committed; each batch crashes in another place and is run again."""
     steps = {1: "planned", 2: "written", 3: "committed"}
 
-    def write(rows: DataFrame, store: Store, folder: str, layout: Layout) -> list[DataFile]:
+    def write(rows: DataFrame, store: Store, folder: str, layout: FileLayout) -> list[DataFile]:
         found = write_files(rows, store, folder, layout)
         if steps.get(int(folder.split("-")[1])) == "written":
             del steps[2]
@@ -158,7 +158,7 @@ def test_an_executors_folder_that_the_driver_does_not_see_loses_nothing_silently
 ) -> None:
     """As on a cluster without a shared folder: the files lie where the driver does not look."""
 
-    def elsewhere(rows: DataFrame, store: Store, folder: str, layout: Layout) -> list[DataFile]:
+    def elsewhere(rows: DataFrame, store: Store, folder: str, layout: FileLayout) -> list[DataFile]:
         class Far(Store):
             def names(self, folder: str, suffix: str = "") -> list[str]:
                 return []
@@ -179,8 +179,8 @@ def test_timestamps_as_partitions_need_a_session_in_utc_and_files_by_arrow_hold_
     with pytest.raises(TableError, match="time zone Europe/Prague"):
         Table(tmp_path / "a", partition_by=["at"]).append(rows, BatchKey("q", 0))
 
-    def keep(rows: DataFrame, store: Store, folder: str, layout: Layout) -> list[DataFile]:
-        return write_files(rows, store, folder, Layout(layout.partition_by, keep_columns=True))
+    def keep(rows: DataFrame, store: Store, folder: str, layout: FileLayout) -> list[DataFile]:
+        return write_files(rows, store, folder, FileLayout(layout.partition_by, keep_columns=True))
 
     table = Table(tmp_path / "b", partition_by=["third"], write=keep)
     assert table.append(rows, BatchKey("q", 0)).rows == 100

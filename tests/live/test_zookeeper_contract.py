@@ -16,7 +16,7 @@ import pytest
 from moldau.cluster.ensemble import LocalEnsemble
 from moldau.ports.zookeeper import (
     BadVersion,
-    Check,
+    CheckVersion,
     ConnectionLoss,
     Create,
     Delete,
@@ -219,7 +219,7 @@ async def a_transaction_is_all_or_nothing(world: Any) -> None:
     zk: ZooKeeper = await world.open()
     await zk.create("/epoch", b"7")
     with pytest.raises(BadVersion) as caught:
-        await zk.multi([Create(path="/a"), Check(path="/epoch", version=1), Set(path="/epoch", data=b"8")])
+        await zk.multi([Create(path="/a"), CheckVersion(path="/epoch", version=1), Set(path="/epoch", data=b"8")])
     assert caught.value.path == "/epoch"
     assert await zk.exists("/a") is None
     with pytest.raises(NoNode) as missing:
@@ -228,7 +228,7 @@ async def a_transaction_is_all_or_nothing(world: Any) -> None:
     assert (await zk.get("/epoch"))[0] == b"7"
     results = await zk.multi(
         [
-            Check(path="/epoch", version=0),
+            CheckVersion(path="/epoch", version=0),
             Create(path="/a"),
             Create(path="/a/b", data=b"x"),
             Set(path="/a/b", data=b"y", version=0),

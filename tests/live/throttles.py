@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable
 
 from moldau.client import admin
-from moldau.client.admin import Resource, ResourceType, Source
+from moldau.client.admin import ConfigSource, Resource, ResourceType
 from moldau.client.sync import Cluster
 
 
@@ -19,7 +19,7 @@ def throttles(client: Cluster, topic: str, brokers: Iterable[int]) -> dict[str, 
         f"{place.name} {entry.name}": entry.value
         for place, (_, entries) in found.items()
         for entry in entries.values()
-        if "throttled" in entry.name and entry.source in (Source.TOPIC, Source.BROKER)
+        if "throttled" in entry.name and entry.source in (ConfigSource.TOPIC, ConfigSource.BROKER)
     }
 
 

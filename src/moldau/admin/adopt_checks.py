@@ -18,8 +18,8 @@ from moldau.admin.each_broker import told_directories
 from moldau.admin.findings import ERROR, NOTE, WARNING, Finding, some
 from moldau.broker.config.node_config import NodeConfig
 from moldau.client import admin, groups
-from moldau.client.admin import ConfigEntry, Resource, ResourceType, Source
-from moldau.client.client import Client, Node, Refused
+from moldau.client.admin import ConfigEntry, ConfigSource, Resource, ResourceType
+from moldau.client.client import Client, ForNode, Refused
 from moldau.client.features import describe_features
 from moldau.client.lines import UnsupportedApi
 from moldau.controller.features import SUPPORTED
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 STATE = "__transaction_state"
 TRIED = 10_000
 """Partitions of a broker up to which it was measured; more are no error."""
-_GIVEN = (Source.BROKER, Source.ALL_BROKERS, Source.FILE)
+_GIVEN = (ConfigSource.BROKER, ConfigSource.ALL_BROKERS, ConfigSource.FILE)
 _OF_THIS_NODE = frozenset({
     "listeners", "advertised.listeners", "node.id", "broker.id", "process.roles", "controller.quorum.voters",
     "log.dirs", "log.dir", "metadata.log.dir", "controller.listener.names", "controller.quorum.bootstrap.servers",
@@ -185,7 +185,7 @@ def _topics(talk: Talk, _silent: Collection[int]) -> Iterator[Finding]:
     strange: dict[str, list[str]] = {}
     for place, (_outcome, entries) in talk.ask(admin.describe_configs, places, synonyms=False).items():
         for key, entry in entries.items():
-            if entry.source is not Source.TOPIC or entry.value is None:
+            if entry.source is not ConfigSource.TOPIC or entry.value is None:
                 continue
             if key == "remote.storage.enable" and entry.value == "true":
                 wrong.setdefault(
@@ -247,7 +247,7 @@ async def _list_transactions(client: Client, silent: Collection[int]) -> tuple[l
     others: list[int] = []
     for node_id in sorted(client.view.brokers.keys() - set(silent)):
         try:
-            response: ListTransactionsResponse = await client.ask(ListTransactionsRequest(), Node(node_id))
+            response: ListTransactionsResponse = await client.ask(ListTransactionsRequest(), ForNode(node_id))
         except UnsupportedApi:
             others.append(node_id)
             continue

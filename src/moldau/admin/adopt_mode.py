@@ -16,7 +16,7 @@ from moldau.broker.config.node_config import load
 from moldau.broker.config.storage_format import FormatRefused, read_meta
 from moldau.client import admin
 from moldau.client.admin import ConfigEntry
-from moldau.client.client import ANYONE, Client, ClientOptions, NoController, Node, Refused
+from moldau.client.client import ANYONE, Client, ClientOptions, ForNode, NoController, Refused
 from moldau.client.lines import ConnectionOptions, UnsupportedApi
 from moldau.client.sync import Cluster
 from moldau.model.config_key import ConfigError
@@ -39,7 +39,7 @@ CONTROLLER_MS = 5_000
 END_IT = "finish it, or go back, with Kafka's own nodes; check again then"
 
 
-async def _versions(client: Client, node: Node | None = None) -> ApiVersionsResponse:
+async def _versions(client: Client, node: ForNode | None = None) -> ApiVersionsResponse:
     request = ApiVersionsRequest(client_software_name="moldau", client_software_version="0.1")
     response: ApiVersionsResponse = await client.ask(request, ANYONE if node is None else node)
     return response
@@ -48,7 +48,7 @@ async def _versions(client: Client, node: Node | None = None) -> ApiVersionsResp
 def mode(talk: Talk, silent: Collection[int]) -> Iterator[Finding]:
     """What stands in the way in the mode that the brokers are in, or between the two modes."""
     brokers = sorted(talk.cluster.brokers().keys() - set(silent))
-    served = {id: {one.api_key: one.max_version for one in talk.ask(_versions, Node(id)).api_keys} for id in brokers}
+    served = {id: {one.api_key: one.max_version for one in talk.ask(_versions, ForNode(id)).api_keys} for id in brokers}
     on_zookeeper = {
         id: keys[LeaderAndIsrRequest.api_key] for id, keys in served.items() if LeaderAndIsrRequest.api_key in keys
     }

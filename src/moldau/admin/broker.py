@@ -21,7 +21,7 @@ from moldau.admin.foreign_nodes import reasons_against, roll_foreign, runs_in, s
 from moldau.admin.main import fail
 from moldau.admin.options import DRY_RUN, SECONDS
 from moldau.admin.output import say
-from moldau.admin.progress import Progress
+from moldau.admin.progress import ProgressBar
 from moldau.admin.rolling import Rolled, listed, safe_order, tell_order, telling_of_an_interrupt
 from moldau.admin.up import DATA, found
 from moldau.admin.waiting import Looks
@@ -164,7 +164,7 @@ def roll(
     if dry_run:
         tell_order(order, rolled.done, lambda id: _reasons(cluster, id))
         return
-    with Progress("roll", len(order), lines=False) as progress:
+    with ProgressBar("roll", len(order), lines=False) as progress:
         for id in order:
             progress.at(len(rolled.done))
             if id not in rolled.done:

@@ -29,7 +29,7 @@ SERVES = "serves"
 NODES = "moldau.admin.broker:broker"
 
 
-class Held(TypedDict):
+class BrokerPartitions(TypedDict):
     """How much a broker leads and holds."""
 
     leads: int
@@ -37,7 +37,7 @@ class Held(TypedDict):
     out_of_sync: int
 
 
-class BrokerRow(Held):
+class BrokerRow(BrokerPartitions):
     """A broker in a table."""
 
     broker: int
@@ -139,7 +139,7 @@ def _rows(talk: Talk) -> tuple[list[BrokerRow], bool]:
     return rows, whole
 
 
-def _holds(id: int, parts: Collection[Partition]) -> Held:
+def _holds(id: int, parts: Collection[Partition]) -> BrokerPartitions:
     return {
         "leads": sum(part.leader == id for part in parts),
         "replicas": sum(id in part.replicas for part in parts),

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Protocol
 from moldau.admin.asking import CONTROLLER_S, silent_brokers
 from moldau.admin.each_broker import told_directories
 from moldau.admin.findings import ERROR, NOTE, WARNING, Finding, some
-from moldau.admin.partition_states import FILTERS, PartitionState
+from moldau.admin.partition_states import FILTERS, PartitionHealth
 from moldau.admin.probe import why_not_kafka
 from moldau.admin.topic import look_at, moves_under_way
 from moldau.client import admin
 from moldau.client.addresses import addresses
-from moldau.client.admin import Resource, ResourceType, Source
+from moldau.client.admin import ConfigSource, Resource, ResourceType
 from moldau.client.client import Refused
 from moldau.client.features import describe_features
 from moldau.client.lines import UnsupportedApi
@@ -144,7 +144,7 @@ def _unreachable(host: str, port: int) -> str | None:
 # ---- partitions and brokers
 
 
-def _partitions(talk: Talk, parts: Sequence[PartitionState]) -> Iterator[Finding]:
+def _partitions(talk: Talk, parts: Sequence[PartitionHealth]) -> Iterator[Finding]:
     alive = talk.cluster.client.view.brokers
     held = Counter(id for one in parts for id in one.replicas)
     for id in sorted(set(held) - set(alive)):
@@ -187,11 +187,11 @@ def _brokers(ids: Collection[int]) -> str:
     return f"broker{'' if len(ids) == 1 else 's'} {some(ids)}"
 
 
-def _names(parts: Sequence[PartitionState]) -> str:
+def _names(parts: Sequence[PartitionHealth]) -> str:
     return some([f"{one.topic}-{one.partition}" for one in parts])
 
 
-def _placement(parts: Sequence[PartitionState]) -> Iterator[Finding]:
+def _placement(parts: Sequence[PartitionHealth]) -> Iterator[Finding]:
     """Topics that are made so that they cannot stay available."""
     # More than there are counts as all of them, as in Apache Kafka.
     tight = sorted({one.topic for one in parts if one.min_isr >= one.factor > 1})
@@ -206,7 +206,7 @@ def _placement(parts: Sequence[PartitionState]) -> Iterator[Finding]:
         yield Finding(NOTE, some(single), what, f"`moldau reassign plan --set-rf 3 --topic {single[0]}`")
 
 
-def _leaders(parts: Sequence[PartitionState]) -> Iterator[Finding]:
+def _leaders(parts: Sequence[PartitionHealth]) -> Iterator[Finding]:
     preferred = Counter(one.replicas[0] for one in parts if one.replicas)
     astray = Counter(one.replicas[0] for one in parts if one.replicas and one.leader not in (one.replicas[0], -1))
     for id, count in sorted(astray.items()):
@@ -278,7 +278,7 @@ def _features(talk: Talk) -> Iterator[Finding]:
             yield Finding(NOTE, name, what, mend)
 
 
-def _disks(talk: Talk, parts: Sequence[PartitionState], told: Told) -> Iterator[Finding]:
+def _disks(talk: Talk, parts: Sequence[PartitionHealth], told: Told) -> Iterator[Finding]:
     """``told`` takes what brokers tell of their directories."""
     told |= told_directories(talk, talk.cluster.brokers())
     yield from _without_log(told, parts)
@@ -300,7 +300,7 @@ def _disks(talk: Talk, parts: Sequence[PartitionState], told: Told) -> Iterator[
                 yield Finding(ERROR if share < FULL else WARNING, about, what, mend)
 
 
-def _without_log(told: Told, parts: Sequence[PartitionState]) -> Iterator[Finding]:
+def _without_log(told: Told, parts: Sequence[PartitionHealth]) -> Iterator[Finding]:
     """Brokers that serve, whose directories are all well, and that have no log of a partition which they should hold:
     they gave it up when it could not be read or written."""
     for id, directories in sorted(told.items()):
@@ -358,7 +358,7 @@ def _throttles(talk: Talk) -> Iterator[Finding]:
     places = [Resource(ResourceType.BROKER, str(id)) for id in _reachable(talk)]
     for place, (_, entries) in talk.ask(admin.describe_configs, places, keys=THROTTLES, synonyms=False).items():
         for key, entry in sorted(entries.items()):
-            if key in THROTTLES and entry.source in (Source.BROKER, Source.ALL_BROKERS):
+            if key in THROTTLES and entry.source in (ConfigSource.BROKER, ConfigSource.ALL_BROKERS):
                 what = f"{key} is {entry.value}, and nothing moves: replicas catch up no faster"
                 mend = f"`moldau config alter --broker {place.name} --unset {key} --yes`"
                 yield Finding(WARNING, f"broker {place.name}", what, mend)

@@ -17,7 +17,7 @@ from moldau.admin.brokers import active_controller
 from moldau.admin.main import fail
 from moldau.admin.output import say
 from moldau.admin.probe import why_not_kafka
-from moldau.admin.progress import Progress
+from moldau.admin.progress import ProgressBar
 from moldau.admin.rolling import Rolled, filled, listed, run_command, safe_order, tell_order, telling_of_an_interrupt
 from moldau.admin.waiting import Looks, came_about
 from moldau.client import admin
@@ -124,7 +124,7 @@ def roll_foreign(
         if dry_run:
             tell_order(order, rolled.done, lambda id: reasons_against(talk.cluster, id))
             return
-        with Progress("roll", len(order), lines=False) as progress:
+        with ProgressBar("roll", len(order), lines=False) as progress:
             for id in order:
                 progress.at(len(rolled.done))
                 if id not in rolled.done:

@@ -21,7 +21,7 @@ from moldau.model.counted import counted
 
 if TYPE_CHECKING:
     from moldau.client.consumer_groups import ConsumerGroup
-    from moldau.client.group_lags import Lag
+    from moldau.client.group_lags import GroupLag
     from moldau.client.groups import Listed
 
 COORDINATOR_S = 20.0
@@ -138,7 +138,7 @@ def describe(ids: tuple[str, ...], bootstrap: str, of_members: bool, every_s: fl
     watch(show_once, every_s)
 
 
-def _head(found: ConsumerGroup, positions: list[Lag]) -> Row:
+def _head(found: ConsumerGroup, positions: list[GroupLag]) -> Row:
     return {
         "group": found.group_id,
         "state": found.state,
@@ -149,12 +149,12 @@ def _head(found: ConsumerGroup, positions: list[Lag]) -> Row:
     }
 
 
-def _total(positions: list[Lag]) -> int | None:
+def _total(positions: list[GroupLag]) -> int | None:
     known = [one.lag for one in positions if one.lag is not None]
     return sum(known) if known else None
 
 
-def _lag_row(one: Lag) -> Row:
+def _lag_row(one: GroupLag) -> Row:
     return {
         "topic": one.partition.topic,
         "partition": one.partition.partition,
@@ -259,7 +259,7 @@ def described(talk: Talk, id: str, patience_s: float = COORDINATOR_S) -> Consume
     return found
 
 
-def _lags(talk: Talk, found: ConsumerGroup) -> list[Lag]:
+def _lags(talk: Talk, found: ConsumerGroup) -> list[GroupLag]:
     from moldau.client.group_lags import lags
 
     return talk.ask(lags, found)

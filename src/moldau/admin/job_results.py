@@ -73,11 +73,11 @@ def with_result(command: Callable[Concatenate[Result, P], None]) -> Callable[...
 
 
 def _write(bootstrap: str, topic: str, rows: Sequence[Row]) -> None:
-    from moldau.client.feeding import Feed, FeedOptions
+    from moldau.client.feeding import FeedOptions, TopicFeed
 
     with Talk(bootstrap) as talk:
         _ensure(talk, topic)
-        feed = Feed(talk.cluster.client, topic, FeedOptions())
+        feed = TopicFeed(talk.cluster.client, topic, FeedOptions())
         try:
             for row in rows:
                 feed.add(None, json.dumps(row).encode())

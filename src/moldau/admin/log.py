@@ -25,7 +25,7 @@ from moldau.clusterdata.state_changes.history import IN_ASCII, PartitionChange, 
 from moldau.clusterdata.state_changes.lines import time_of
 from moldau.clusterdata.state_changes.merging import logs, merge, one_after_the_other, wanted
 from moldau.clusterdata.state_changes.skew import milliseconds, skews
-from moldau.clusterdata.state_changes.sources import EARLIEST, Source, first_time
+from moldau.clusterdata.state_changes.sources import EARLIEST, LogSource, first_time
 from moldau.clusterdata.state_changes.twins import completed, is_twin, logs_and_twins, timed, told
 from moldau.model import TopicPartition
 from moldau.model.counted import counted
@@ -66,7 +66,7 @@ class Time(click.ParamType[bytes]):
         return f"{seconds},{parts:0<3}".encode()
 
 
-class Partition(click.ParamType[TopicPartition]):
+class PartitionArgument(click.ParamType[TopicPartition]):
     """``orders-0``."""
 
     name = "PARTITION"
@@ -119,7 +119,7 @@ def merge_command(
             note(f"{path}: no line near its beginning has a time; is it a state-change log? Such lines come first")
     damaged = _Damaged()
     several = [one for files in found for one in one_after_the_other(files)]
-    for entries in merge([Source(files, keep, damaged=damaged) for files in several]):
+    for entries in merge([LogSource(files, keep, damaged=damaged) for files in several]):
         if output == "text":
             sys.stdout.buffer.write(b"\n".join(entries) + b"\n")
         else:
@@ -157,7 +157,7 @@ def _write_json(entries: list[bytes]) -> None:
 
 
 @log.command()
-@click.argument("partition", type=Partition())
+@click.argument("partition", type=PartitionArgument())
 @LOGS
 @OUTPUT
 def timeline(partition: TopicPartition, paths: tuple[str, ...], output: str) -> None:
@@ -225,7 +225,7 @@ def _fitting(marks: str) -> str:
 
 
 @log.command()
-@click.argument("partition", type=Partition())
+@click.argument("partition", type=PartitionArgument())
 @click.option("--at", "at", type=Time(), help="When, as logs have it, or -10m; now if it is left out.")
 @LOGS
 @OUTPUT
@@ -303,7 +303,7 @@ def _logs(paths: tuple[str, ...], find: Callable[[tuple[str, ...]], list[list[st
 
 def _events(files: list[list[str]], topic: str | None, damaged: _Damaged) -> Iterator[Event]:
     texts = [[path for path in one if not is_twin(path)] for one in files]
-    sources = [Source(one, wanted(topic), damaged=damaged) for one in texts if one]
+    sources = [LogSource(one, wanted(topic), damaged=damaged) for one in texts if one]
     for entry in itertools.chain.from_iterable(merge(sources)):
         event = parse(entry)
         if event is not None:

@@ -19,7 +19,7 @@ OK, OFFLINE, UNDER_MIN, AT_MIN, UNDER = "ok", "offline", "under-min-isr", "at-mi
 WORST_FIRST = (OFFLINE, UNDER_MIN, AT_MIN, UNDER, OK)
 
 
-class PartitionState(NamedTuple):
+class PartitionHealth(NamedTuple):
     """One partition; ``factor`` is how many replicas it is to have, without those that a move is adding."""
 
     topic: str
@@ -59,7 +59,7 @@ class PartitionState(NamedTuple):
         }
 
 
-FILTERS: dict[str, Callable[[PartitionState], bool]] = {
+FILTERS: dict[str, Callable[[PartitionHealth], bool]] = {
     "offline": lambda one: one.leader < 0,
     "under_replicated": lambda one: len(one.isr) < one.factor,
     "under_min_isr": lambda one: one.leader < 0 or len(one.isr) < one.min_isr,
@@ -74,7 +74,7 @@ def states(
     alive: Iterable[int],
     min_isr: Mapping[str, int],
     moves: Mapping[TopicPartition, Reassignment],
-) -> list[PartitionState]:
+) -> list[PartitionHealth]:
     """All partitions of these topics, in order. A leader that is not alive leads nothing."""
     living = set(alive)
     by_place = {(place.topic, place.partition): move for place, move in moves.items()}
@@ -88,7 +88,7 @@ def states(
             leader = part.leader if part.leader in living else -1
             factor = len(part.replicas) - len(set(adding) & set(part.replicas))
             found.append(
-                PartitionState(
+                PartitionHealth(
                     topic.name,
                     number,
                     leader,
@@ -104,7 +104,7 @@ def states(
     return found
 
 
-def worst(found: Iterable[PartitionState]) -> str:
+def worst(found: Iterable[PartitionHealth]) -> str:
     """The worst state of partitions."""
     seen = {one.state for one in found}
     return next((state for state in WORST_FIRST if state in seen), OK)

@@ -22,14 +22,14 @@ from moldau.admin.main import fail
 from moldau.admin.options import OUTPUT, SERVERS, SIZE, Finite
 from moldau.admin.output import note, say, show
 from moldau.admin.produce import ACKS, CODECS
-from moldau.admin.progress import Progress
+from moldau.admin.progress import ProgressBar
 from moldau.model.counted import counted
 from moldau.model.named import NamedTuple
 
 if TYPE_CHECKING:
     from moldau.admin.client_config import ClientConfig
     from moldau.client.producer import Producer
-    from moldau.client.writing import Written
+    from moldau.client.writing import BatchOutcome
     from moldau.model import TopicPartition
 
 PERCENTILES = (50, 90, 99, 99.9, 100)
@@ -148,7 +148,7 @@ async def _send(producer: Producer, topic: str, options: Writing) -> Measured:
     parts = len(producer.client.view.topics[topic].partitions)
     watch = _Watch()
     started = time.perf_counter()
-    with Progress("records", count) as progress:
+    with ProgressBar("records", count) as progress:
         for number in range(count):
             now = time.perf_counter()
             when_due = started + number / rate if rate else now
@@ -178,9 +178,9 @@ class _Watch:
     def __init__(self) -> None:
         self.sent: list[float] = []
         self.due: list[float] = []
-        self.refused: Written | None = None
+        self.refused: BatchOutcome | None = None
 
-    def acknowledged(self, sent: float, due: float, written: Written) -> None:
+    def acknowledged(self, sent: float, due: float, written: BatchOutcome) -> None:
         """A record's batch is written, or refused."""
         from moldau.model import Code
 
@@ -207,7 +207,7 @@ def consume(topic: str, bootstrap: str, count: int, output: str) -> None:
         consumer.assign(dict.fromkeys(talk.partitions(topic), EARLIEST))
         records = size = 0
         started = last = time.perf_counter()
-        with Progress("records", count) as progress:
+        with ProgressBar("records", count) as progress:
             while records < count and time.perf_counter() - last < 2.0:
                 for chunk in talk.cluster.run(consumer.poll(POLL_MS)):
                     if chunk.fetched.code is not Code.NONE:
@@ -238,7 +238,7 @@ def latency(topic: str, bootstrap: str, count: int, size: int, rate: float, acks
     A record is due at its place in the rate. One that is late because the one before was slow counts from when it was
     due, in the columns DUE-..: what somebody who did not wait would have seen.
     """
-    from moldau.client.feeding import Feed, FeedOptions
+    from moldau.client.feeding import FeedOptions, TopicFeed
     from moldau.client.reading import LATEST
     from moldau.model import TopicPartition
 
@@ -248,11 +248,11 @@ def latency(topic: str, bootstrap: str, count: int, size: int, rate: float, acks
     with Talk(bootstrap) as talk:
         talk.existing([topic])
         place = TopicPartition(topic, 0)
-        feed = Feed(talk.cluster.client, topic, FeedOptions(acks=ACKS[acks]))
+        feed = TopicFeed(talk.cluster.client, topic, FeedOptions(acks=ACKS[acks]))
         offset = talk.cluster.offsets({place: LATEST})[place].offset
         value = os.urandom(size)
         started = time.perf_counter()
-        with Progress("records", count) as progress:
+        with ProgressBar("records", count) as progress:
             for number in range(count):
                 when_due = started + number / rate
                 time.sleep(max(0.0, when_due - time.perf_counter()))

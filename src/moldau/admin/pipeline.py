@@ -33,7 +33,7 @@ from moldau.admin.pipeline_status import draw_status
 from moldau.model.counted import counted
 
 if TYPE_CHECKING:
-    from moldau.pipeline.replays import Group
+    from moldau.pipeline.replays import DeadLetterGroup
 
 
 @click.group()
@@ -74,7 +74,7 @@ def init(name: str, topic: str | None, bootstrap: str, out: Path | None) -> None
     from moldau.admin.asking import Talk
     from moldau.pipeline.reading import read_text
     from moldau.pipeline.sampling import sample_topic
-    from moldau.pipeline.spec import Format
+    from moldau.pipeline.spec import ValueFormat
     from moldau.pipeline.template import template
 
     out = out or Path(f"{name}.yaml")
@@ -93,7 +93,7 @@ def init(name: str, topic: str | None, bootstrap: str, out: Path | None) -> None
             file.write(text)
     except OSError as error:
         fail(f"{out} cannot be written: {error.strerror}")
-    if sample.format is not Format.JSON:
+    if sample.format is not ValueFormat.JSON:
         found = (
             f"{counted(sample.seen, 'record was', 'records were')} looked at, none a JSON object"
             if sample.seen
@@ -467,7 +467,7 @@ def dlq_replay(file: Path, stage: str | None, dry_run: bool, yes: bool) -> None:
             replays.replay(start_spark(pipeline), found, modules=file.parent, on_line=tell)
 
 
-def _waiting(file: Path, stage: str | None) -> list[Group]:
+def _waiting(file: Path, stage: str | None) -> list[DeadLetterGroup]:
     """The dead letters that wait, of all stages or one; ends the command where there is no such stage: that nothing
     waits would look as if all had been taken up."""
     from moldau.admin.advice import no_such

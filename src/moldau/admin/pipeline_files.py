@@ -22,8 +22,8 @@ from moldau.model.counted import counted
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from moldau.pipeline.books import Line
-    from moldau.pipeline.folder import Folder
+    from moldau.pipeline.books import BookLine
+    from moldau.pipeline.folder import PipelineFolder
     from moldau.pipeline.spec import Pipeline
 
 FILE = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
@@ -66,7 +66,7 @@ def explained() -> Iterator[None]:
         fail(reason(error) if isinstance(error, OSError) and error.strerror else words(error))
 
 
-def open_file(file: Path) -> tuple[Pipeline, Folder]:
+def open_file(file: Path) -> tuple[Pipeline, PipelineFolder]:
     from moldau.pipeline.reading import PipelineError, load
 
     with explained():
@@ -74,9 +74,9 @@ def open_file(file: Path) -> tuple[Pipeline, Folder]:
             found = load(file)
         except PipelineError as error:
             fail(str(error))
-        from moldau.pipeline.folder import Folder
+        from moldau.pipeline.folder import PipelineFolder
 
-        folder = Folder(found)
+        folder = PipelineFolder(found)
         folder.refuse_other()
         return found, folder
 
@@ -94,7 +94,7 @@ def start_spark(pipeline: Pipeline) -> SparkSession:
     return found
 
 
-def write_page(pipeline: Pipeline, folder: Folder, path: Path) -> None:
+def write_page(pipeline: Pipeline, folder: PipelineFolder, path: Path) -> None:
     """Write the page so that whoever looks meanwhile sees the old one or the new one."""
     from moldau.pipeline.page import page, shown_of
 
@@ -111,7 +111,7 @@ def write_page(pipeline: Pipeline, folder: Folder, path: Path) -> None:
         fail(f"{path} cannot be written: {error.strerror}")
 
 
-def tell(line: Line) -> None:
+def tell(line: BookLine) -> None:
     """A batch in a line, for people."""
     parts = [f"{line.read:,} read"]
     for one in ("skip", "dlq"):

@@ -107,7 +107,7 @@ def groups(file: Path, groups: tuple[str, ...], backwards: bool, dry_run: bool, 
     are translated. Exit 1 when there is one, or the target refused one.
     """
     from moldau.pipeline.clusters import cluster_of
-    from moldau.pipeline.groups import Outcome, translate, unanswered_text
+    from moldau.pipeline.groups import PositionOutcome, translate, unanswered_text
 
     pipeline, folder = open_file(file)
     with explained():
@@ -119,7 +119,7 @@ def groups(file: Path, groups: tuple[str, ...], backwards: bool, dry_run: bool, 
         for one in found.moved
     ]  # fmt: skip
     show(rows, output, ("group", "topic", "partition", "source", "before", "target", "outcome"))
-    refused = sorted({f"{one.group}: {one.reason}" for one in found.moved if one.outcome is Outcome.REFUSED})
+    refused = sorted({f"{one.group}: {one.reason}" for one in found.moved if one.outcome is PositionOutcome.REFUSED})
     if refused or found.unanswered:
         fail("; ".join([*refused, *([unanswered_text(found.unanswered)] if found.unanswered else [])]))
 

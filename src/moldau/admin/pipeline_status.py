@@ -14,19 +14,19 @@ from moldau.admin.output import cell, say, show, show_one
 from moldau.model.counted import counted
 
 if TYPE_CHECKING:
-    from moldau.pipeline.books import Drift, Totals
-    from moldau.pipeline.folder import Folder, RunState
+    from moldau.pipeline.books import BookTotals, Drift
+    from moldau.pipeline.folder import PipelineFolder, RunState
     from moldau.pipeline.spec import Pipeline
 
 
-def draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: bool) -> int:
+def draw_status(pipeline: Pipeline, folder: PipelineFolder, output: str, *, verify: bool) -> int:
     """Show the books; the exit code, 4 where they do not balance."""
     from moldau.pipeline import audit, books, positions
     from moldau.pipeline.taken_back import way_on
     from moldau.pipeline.unfinished import unfinished
 
     state, last = folder.state(), folder.books.last()
-    totals = last.totals if last is not None else books.Totals()
+    totals = last.totals if last is not None else books.BookTotals()
     problems = audit.problems(folder, whole=verify)
     balanced, rows = books.balances(totals), _topic_rows(totals)
     sinks = [{"sink": name, "rows": count} for name, count in totals.sinks.items()]
@@ -87,7 +87,7 @@ def _state_fields(state: RunState | None) -> dict[str, object]:
     return {"state": state.state, "message": state.message, "since_ms": state.at_ms}
 
 
-def _maintenance(pipeline: Pipeline, folder: Folder) -> list[dict[str, object]]:
+def _maintenance(pipeline: Pipeline, folder: PipelineFolder) -> list[dict[str, object]]:
     from moldau.pipeline.maintained import maintenance
 
     return maintenance(pipeline, folder)
@@ -98,7 +98,7 @@ def _maintained(tables: Sequence[Mapping[str, object]]) -> list[str]:
     return [f"{one['table']}: {one['told']}" for one in tables if one["told"]]
 
 
-def _balance(totals: Totals) -> str:
+def _balance(totals: BookTotals) -> str:
     """Both sides of the books."""
     from moldau.pipeline import books
 
@@ -108,12 +108,12 @@ def _balance(totals: Totals) -> str:
     return f"{sides} {verb} {there[0]:,} ok + {there[1]:,} left out + {counted(there[2], 'dead letter')}"
 
 
-def _late_fields(totals: Totals) -> dict[str, object]:
+def _late_fields(totals: BookTotals) -> dict[str, object]:
     names = ("late", "late_since", "late_first", "newest_ms", "newest_record")
     return {name: getattr(totals, name) for name in names}
 
 
-def _late(pipeline: Pipeline, totals: Totals) -> list[str]:
+def _late(pipeline: Pipeline, totals: BookTotals) -> list[str]:
     if pipeline.late is None and not totals.late:
         return []
     told = f"{totals.late:,} of these came late"
@@ -128,7 +128,7 @@ def _late(pipeline: Pipeline, totals: Totals) -> list[str]:
     return [told, *_far_ahead(pipeline, totals)]
 
 
-def _far_ahead(pipeline: Pipeline, totals: Totals) -> list[str]:
+def _far_ahead(pipeline: Pipeline, totals: BookTotals) -> list[str]:
     """What makes late, and how it is bounded, where the newest time is far ahead of its record's own."""
     from moldau.pipeline.durations import seconds
 
@@ -171,7 +171,7 @@ def _moment(at_ms: int) -> str:
     return at.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _topic_rows(totals: Totals) -> list[dict[str, object]]:
+def _topic_rows(totals: BookTotals) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for topic, of in sorted(totals.topics.items()):
         stages = {name: count for name, count in of.items() if name != "ok"}

@@ -19,13 +19,13 @@ from moldau.admin.completing import topics as complete_topics
 from moldau.admin.main import INTERRUPTED, fail, reason
 from moldau.admin.options import SERVERS, pairs, refuse
 from moldau.admin.output import note
-from moldau.admin.progress import Progress
+from moldau.admin.progress import ProgressBar
 from moldau.admin.rate import bytes_text
 from moldau.model.counted import counted
 
 if TYPE_CHECKING:
     from moldau.admin.record_text import RecordToWrite
-    from moldau.client.feeding import Feed
+    from moldau.client.feeding import TopicFeed
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
@@ -34,7 +34,7 @@ LINE_BYTES_MAX = 64 << 20
 LINGER_S = 0.01
 
 
-class Written(TypedDict):
+class RecordOptions(TypedDict):
     """What is written, and how, as the options say it."""
 
     kind: str
@@ -47,7 +47,7 @@ class Written(TypedDict):
     compression: str | None
 
 
-class BadRecord(Exception):
+class BadInputRecord(Exception):
     """Input that is no record; the text says which and why."""
 
 
@@ -76,7 +76,7 @@ class BadRecord(Exception):
 @click.option("-z", "--compression", type=click.Choice(CODECS), help="How batches are compressed (none).")
 @SERVERS
 def produce(
-    topic: str, bootstrap: str, messages: tuple[str, ...], path: str | None, **options: Unpack[Written]
+    topic: str, bootstrap: str, messages: tuple[str, ...], path: str | None, **options: Unpack[RecordOptions]
 ) -> None:
     """Write records to TOPIC: a line of standard input is one record.
 
@@ -103,7 +103,7 @@ def produce(
             else:
                 _copy(talk, feed, read, options, path)
             flush(talk, feed)
-        except BadRecord as error:
+        except BadInputRecord as error:
             flush(talk, feed)
             written = counted(feed.written, "record before it is", "records before it are")
             fail(f"{error}; the {written} written, nothing else is")
@@ -112,9 +112,9 @@ def produce(
     note(f"{counted(feed.written, 'record was', 'records were')} written to {topic}.")
 
 
-def _feed(talk: Talk, topic: str, options: Written) -> Feed:
+def _feed(talk: Talk, topic: str, options: RecordOptions) -> TopicFeed:
     from moldau.admin.client_config import BadClientConfig
-    from moldau.client.feeding import Feed, FeedOptions
+    from moldau.client.feeding import FeedOptions, TopicFeed
     from moldau.wire.compression import Codec
 
     try:
@@ -128,10 +128,12 @@ def _feed(talk: Talk, topic: str, options: Written) -> Feed:
     if number is not None and number not in known:
         fail(f"topic {topic} has no partition {number}: it has {len(known)}, 0 to {len(known) - 1}")
     settings = FeedOptions(acks=ACKS[acks], codec=Codec[codec.upper()], timeout_ms=timeout_ms)
-    return Feed(talk.cluster.client, topic, settings)
+    return TopicFeed(talk.cluster.client, topic, settings)
 
 
-def _copy(talk: Talk, feed: Feed, read: Callable[[bytes], RecordToWrite], options: Written, path: str | None) -> None:
+def _copy(
+    talk: Talk, feed: TopicFeed, read: Callable[[bytes], RecordToWrite], options: RecordOptions, path: str | None
+) -> None:
     """Everything of the input; what has gathered is written whenever no more comes at once."""
     try:
         source = sys.stdin.buffer if path is None else open(path, "rb")  # noqa: SIM115  # the command ends with it
@@ -146,7 +148,7 @@ def _copy(talk: Talk, feed: Feed, read: Callable[[bytes], RecordToWrite], option
         return
     number = 0
     whole = None if path is None else os.fstat(source.fileno()).st_size or None  # of a pipe nobody knows
-    with Progress("written", whole, shown=bytes_text, lines=path is not None) as progress:
+    with ProgressBar("written", whole, shown=bytes_text, lines=path is not None) as progress:
         for lines, read_so_far in _lines(source, lambda: flush(talk, feed)):
             for line in lines:
                 number += 1
@@ -192,7 +194,7 @@ def _has_more(source: BinaryIO) -> bool:
         return True
 
 
-def _reader(options: Written, headers: list[tuple[str, bytes | None]]) -> Callable[[bytes], RecordToWrite]:
+def _reader(options: RecordOptions, headers: list[tuple[str, bytes | None]]) -> Callable[[bytes], RecordToWrite]:
     """A function that makes a record of a line; ValueError says what is wrong with it."""
     from moldau.admin.record_text import RecordToWrite, read_json
 
@@ -221,25 +223,27 @@ def _reader(options: Written, headers: list[tuple[str, bytes | None]]) -> Callab
     return read
 
 
-def _add(feed: Feed, read: Callable[[bytes], RecordToWrite], line: bytes, options: Written, what: str) -> None:
+def _add(
+    feed: TopicFeed, read: Callable[[bytes], RecordToWrite], line: bytes, options: RecordOptions, what: str
+) -> None:
     try:
         record = read(line)
         partition = options["partition"] if options["partition"] is not None else record.partition
         feed.add(record.key, record.value, record.headers, partition=partition, timestamp_ms=record.timestamp_ms)
     except KeyError:
-        raise BadRecord(f"{what}: topic {feed.topic} has no partition {partition}") from None
+        raise BadInputRecord(f"{what}: topic {feed.topic} has no partition {partition}") from None
     except ValueError as error:
-        raise BadRecord(f"{what}: {error}") from None
+        raise BadInputRecord(f"{what}: {error}") from None
 
 
-def interrupted(feed: Feed, what: str, left: str) -> NoReturn:
+def interrupted(feed: TopicFeed, what: str, left: str) -> NoReturn:
     """End the command: how many are written, how many may be, and which are not."""
     unsure = f", {feed.sending:,} more may be" if feed.sending else ""
     written = counted(feed.written, f"{what} is", f"{what}s are")
     fail(f"interrupted: {written} written{unsure}" + f"; {left} not" * bool(left), INTERRUPTED)
 
 
-def flush(talk: Talk, feed: Feed) -> None:
+def flush(talk: Talk, feed: TopicFeed) -> None:
     """Write what has gathered; ends the command when a batch is refused."""
     from moldau.client.feeding import NotWritten
 

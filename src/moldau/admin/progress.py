@@ -23,7 +23,7 @@ SURE_S = 2.0
 """How long work has gone on before its end is guessed."""
 
 
-class Progress:
+class ProgressBar:
     """How far one piece of work is; used in a ``with``, which takes the bar away at the end.
 
     Args:
@@ -51,7 +51,7 @@ class Progress:
         self._first: float | None = None
         self._seen = ""
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressBar:
         return self
 
     def __exit__(

@@ -169,7 +169,7 @@ class _Publisher:
     def run(self, nodes: Callable[[], list[NodeFolder]], *, once: bool) -> None:
         """Until a signal comes, or (``once``) until what is there is written."""
         from moldau.publishing.figures import PAGE_S, Figures
-        from moldau.publishing.running import Lines, MetricsThread
+        from moldau.publishing.running import MetricsThread, NodeStreams
 
         every_ms = self._options["every"]
 
@@ -190,7 +190,7 @@ class _Publisher:
             time.sleep(pause_s)
 
         if self._lines_topic is not None:
-            Lines(nodes, self._stream, note).run(once=once, pause=pause)
+            NodeStreams(nodes, self._stream, note).run(once=once, pause=pause)
         if once and figures is not None:
             self._write_once(figures, pages())
         while not once:  # the thread goes on

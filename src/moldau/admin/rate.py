@@ -9,7 +9,7 @@ import click
 _UNITS = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
 
-class Rate(click.ParamType[float]):
+class RateArgument(click.ParamType[float]):
     """Bytes a second: 50MB, 1GiB, 1000000."""
 
     name = "RATE"

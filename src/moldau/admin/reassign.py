@@ -23,7 +23,7 @@ from moldau.admin.main import fail
 from moldau.admin.options import DRY_RUN, SECONDS, WATCH, YES, confirm
 from moldau.admin.output import TABLES, say, watch
 from moldau.admin.plans import Directories, Plan
-from moldau.admin.progress import Progress
+from moldau.admin.progress import ProgressBar
 from moldau.admin.reassignment import apply_command, plan_command, status_command
 from moldau.admin.reassignment.apply_command import PLAN, TIMEOUT
 from moldau.admin.reassignment.cluster import (
@@ -39,7 +39,7 @@ from moldau.admin.reassignment.cluster import (
 )
 from moldau.admin.reassignment.recorded import save_throttles, take_away, throttles_of
 from moldau.admin.reassignment.waits import WaitReporter, not_alive
-from moldau.admin.reassignment.waves import Shown
+from moldau.admin.reassignment.waves import ObservedPartition
 from moldau.admin.throttles import brokers_named, throttle, throttled_brokers
 from moldau.admin.waiting import Looks
 from moldau.client import admin
@@ -333,7 +333,7 @@ def _stay(talk: Talk, plan: Plan, placed: Directories, timeout_s: float) -> int:
     settling = LOOKS_AFTER
     looks = Looks(timeout_s, first_s=FIRST_S)
     reporter = WaitReporter(talk)
-    with Progress("", len(plan)) as progress:
+    with ProgressBar("", len(plan)) as progress:
         for _ in looks:
             moving = under_way(talk, list(plan))
             rows = _look(talk, plan, placed, moving)
@@ -359,7 +359,7 @@ def _tell_waits(talk: Talk, reporter: WaitReporter, moving: Mapping[TopicPartiti
     """Note whom the moves wait for, where that is worth telling."""
     shown = (
         {
-            TopicPartition(name, number): Shown(part.replicas, part.leader, part.isr, part.offline)
+            TopicPartition(name, number): ObservedPartition(part.replicas, part.leader, part.isr, part.offline)
             for name, topic in talk.cluster.topics({p.topic for p in moving}).items()
             for number, part in topic.partitions.items()
         }

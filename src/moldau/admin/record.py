@@ -13,7 +13,7 @@ from moldau.admin.lazy import Noun
 from moldau.admin.main import fail
 from moldau.admin.options import DRY_RUN, INSTANT, OUTPUT, SERVERS, YES, confirm, refuse
 from moldau.admin.output import note, say, show
-from moldau.admin.progress import Progress
+from moldau.admin.progress import ProgressBar
 from moldau.admin.record_text import FORMATS, formatter, readable
 from moldau.admin.starting import PLACE, StartingPoint, offsets
 from moldau.model.counted import counted
@@ -206,7 +206,7 @@ def delete(
         confirm(f"Delete {counted(total, 'offset')} of {counted(len(doomed), 'partition')}?", yes)
         answers: dict[TopicPartition, tuple[Code, int]] = {}
         todo = sorted(doomed)
-        with Progress("partitions", len(todo)) as progress:
+        with ProgressBar("partitions", len(todo)) as progress:
             for first in range(0, len(todo), AT_ONCE):
                 progress.at(first)
                 answers |= talk.ask(admin.delete_records, {one: doomed[one] for one in todo[first : first + AT_ONCE]})

@@ -17,11 +17,11 @@ from moldau.admin.completing import topics as complete_topics
 from moldau.admin.main import fail
 from moldau.admin.options import SECONDS
 from moldau.admin.output import TABLES
-from moldau.admin.progress import Progress
-from moldau.admin.rate import Rate
+from moldau.admin.progress import ProgressBar
+from moldau.admin.rate import RateArgument
 from moldau.clusterdata.replica_check.assigned import assigned
-from moldau.clusterdata.replica_check.comparing import Finding, ReplicaVerdict
-from moldau.clusterdata.replica_check.folders import Pace, directories, replicas_in
+from moldau.clusterdata.replica_check.comparing import ReplicaFinding, ReplicaVerdict
+from moldau.clusterdata.replica_check.folders import ReadPace, directories, replicas_in
 from moldau.clusterdata.replica_check.folders import verify as verify_folders
 from moldau.model import TopicPartition
 from moldau.model.counted import counted
@@ -52,7 +52,7 @@ def replica() -> None:
 @SERVERS
 @click.option("--folders", is_flag=True, help="Read log directories (PATHS) instead of asking brokers.")
 @click.option("--topic", "topics", multiple=True, shell_complete=complete_topics, help="Only this topic; repeat it.")
-@click.option("--rate", type=Rate(), help="Read no more than this a second: 50MB.")
+@click.option("--rate", type=RateArgument(), help="Read no more than this a second: 50MB.")
 @click.option(
     "--continuous", is_flag=True, help="Begin again and again, and tell when something changes, until Ctrl-C."
 )
@@ -82,9 +82,9 @@ def verify(
         fail("--folders needs the log directories of the brokers, and they need --folders", 2)
     told: list[dict[str, object]] | None = None
     while True:
-        pace = Pace(rate)
+        pace = ReadPace(rate)
         began = time.monotonic()
-        with Progress("verify") as progress:
+        with ProgressBar("verify") as progress:
             look = _folders(paths, topics, pace, progress) if folders else _brokers(bootstrap, topics, pace, progress)
             found = list(look)
         rows = [_row(partition, one) for partition, one in found if everything or one.verdict is not ReplicaVerdict.OK]
@@ -101,7 +101,10 @@ def verify(
 
 
 def _tell(
-    rows: list[dict[str, object]], found: list[tuple[TopicPartition, Finding]], output: str, cost: tuple[int, float]
+    rows: list[dict[str, object]],
+    found: list[tuple[TopicPartition, ReplicaFinding]],
+    output: str,
+    cost: tuple[int, float],
 ) -> None:
     if rows or output not in TABLES:
         show(rows, output, _COLUMNS)
@@ -121,7 +124,7 @@ def _tell(
         note(f"and so {counted(len(limited) - LIMITED_SHOWN, 'more partition')}; --all shows all")
 
 
-def _row(partition: TopicPartition, finding: Finding) -> dict[str, object]:
+def _row(partition: TopicPartition, finding: ReplicaFinding) -> dict[str, object]:
     return {
         "partition": str(partition),
         "broker": finding.replica,
@@ -132,10 +135,10 @@ def _row(partition: TopicPartition, finding: Finding) -> dict[str, object]:
     }
 
 
-Found = Iterator[tuple[TopicPartition, Finding]]
+Found = Iterator[tuple[TopicPartition, ReplicaFinding]]
 
 
-def _folders(paths: tuple[str, ...], topics: tuple[str, ...], pace: Pace, progress: Progress) -> Found:
+def _folders(paths: tuple[str, ...], topics: tuple[str, ...], pace: ReadPace, progress: ProgressBar) -> Found:
     try:
         replicas = replicas_in(directories(paths))
         known = assigned(paths)
@@ -163,7 +166,10 @@ def _folders(paths: tuple[str, ...], topics: tuple[str, ...], pace: Pace, progre
             yield partition, finding
         there = {replica.broker for replica in replicas[partition]}
         for broker in sorted((brokers & set(known.get(partition, ()))) - there):
-            yield partition, Finding(broker, ReplicaVerdict.MISSING, None, "assigned, and not in its directories")
+            yield (
+                partition,
+                ReplicaFinding(broker, ReplicaVerdict.MISSING, None, "assigned, and not in its directories"),
+            )
 
 
 def _silent(talk: Talk, known: Mapping[str, Topic]) -> Silent:
@@ -178,7 +184,7 @@ def _silent(talk: Talk, known: Mapping[str, Topic]) -> Silent:
     return {id: (until_s, why) for id, why in silent.items()}
 
 
-def _brokers(bootstrap: str, topics: tuple[str, ...], pace: Pace, progress: Progress) -> Found:
+def _brokers(bootstrap: str, topics: tuple[str, ...], pace: ReadPace, progress: ProgressBar) -> Found:
     from moldau.admin.replica_check.wire import verify as verify_wire
     from moldau.client.admin import Resource, ResourceType, describe_configs
 

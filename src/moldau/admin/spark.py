@@ -16,7 +16,7 @@ from moldau.admin.output import note, say, show, show_one
 from moldau.model.counted import counted
 
 if TYPE_CHECKING:
-    from moldau.spark.tables import Entry, Table
+    from moldau.spark.tables import LedgerEntry, Table
 
 
 class PipelineOfTable(TypedDict):
@@ -186,7 +186,7 @@ def opened(place: PipelineOfTable) -> Table:
         fail(f"tables need what is not installed here ({error}): pip install 'moldau[{extra}]'")
 
 
-def line_of(found: Table) -> Entry:
+def line_of(found: Table) -> LedgerEntry:
     """The pipeline's newest line; ends the command when it has written nothing there."""
     last = found.last()
     if last is None:

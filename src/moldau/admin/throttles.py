@@ -37,7 +37,7 @@ LOOK_S = 1.0
 
 
 @dataclass
-class Throttles:
+class ThrottlesSet:
     """What was set: the rates of each broker and key, oldest first, and these entries by topic and key.
 
     A rate stays recorded when another follows it: who is killed between recording and setting leaves the first one.
@@ -51,7 +51,7 @@ class Throttles:
         return asdict(self)
 
     @staticmethod
-    def from_json(data: object) -> Throttles:
+    def from_json(data: object) -> ThrottlesSet:
         """What ``as_json`` gave; ValueError when it is something else."""
         try:
             assert isinstance(data, dict)
@@ -59,7 +59,7 @@ class Throttles:
             entries = {str(topic): _texts(keys) for topic, keys in data["entries"].items()}
         except (AssertionError, KeyError, AttributeError, TypeError) as error:
             raise ValueError("throttles are not told as they should be") from error
-        return Throttles(rates, entries)
+        return ThrottlesSet(rates, entries)
 
     def __bool__(self) -> bool:
         return bool(self.rates or self.entries)
@@ -71,8 +71,8 @@ def throttle(
     now: Assignment,
     *,
     rate: int,
-    recorded: Throttles,
-    save: Callable[[Throttles], None],
+    recorded: ThrottlesSet,
+    save: Callable[[ThrottlesSet], None],
 ) -> list[int]:
     """Hold leaders back in what they send of moving partitions, and newcomers in what they fetch.
 
@@ -111,13 +111,13 @@ def throttle(
 
 
 def merged(
-    wanted: Listed, listed: Listed, rates: Mapping[str, Mapping[str, str]], *, rate: int, recorded: Throttles
-) -> Throttles:
+    wanted: Listed, listed: Listed, rates: Mapping[str, Mapping[str, str]], *, rate: int, recorded: ThrottlesSet
+) -> ThrottlesSet:
     """What is ours to set: entries that are not listed, rates that are not set; and what was ours before.
 
     ``rates`` has a key for each broker that can be asked; a broker that cannot gets none.
     """
-    made = Throttles(
+    made = ThrottlesSet(
         {broker: {key: list(values) for key, values in keys.items()} for broker, keys in recorded.rates.items()},
         {topic: {key: list(one) for key, one in keys.items()} for topic, keys in recorded.entries.items()},
     )
@@ -140,7 +140,7 @@ def merged(
     return made
 
 
-def unthrottle(talk: Talk, recorded: Throttles, plan: Path) -> Throttles:
+def unthrottle(talk: Talk, recorded: ThrottlesSet, plan: Path) -> ThrottlesSet:
     """Take away what was recorded for a plan; what could not be, as its broker is not alive or does not answer: of that
     it is said by which command it is taken away later."""
     if not recorded:
@@ -155,7 +155,7 @@ def unthrottle(talk: Talk, recorded: Throttles, plan: Path) -> Throttles:
     if changes:
         _change(talk, changes)
         note("throttles are taken away.")
-    left = Throttles({broker: keys for broker, keys in recorded.rates.items() if broker not in rates})
+    left = ThrottlesSet({broker: keys for broker, keys in recorded.rates.items() if broker not in rates})
     if left.rates:
         later = f"`moldau reassign verify --plan {shlex.quote(str(plan))}` takes it away"
         which = brokers_named(map(int, left.rates))

@@ -19,7 +19,7 @@ from moldau.admin.options import OUTPUT, SERVERS, WATCH, F
 from moldau.admin.output import TABLES, Row, say, show, watch
 
 if TYPE_CHECKING:
-    from moldau.admin.partition_states import PartitionState
+    from moldau.admin.partition_states import PartitionHealth
     from moldau.client.admin import Reassignment
     from moldau.client.view import Topic
     from moldau.model import TopicPartition
@@ -98,7 +98,7 @@ def list_(
     def show_once() -> None:
         with Talk(bootstrap) as talk:
             topics = matching(talk, patterns, exclude_internal)
-            by_topic: dict[str, list[PartitionState]] = {name: [] for name in topics}
+            by_topic: dict[str, list[PartitionHealth]] = {name: [] for name in topics}
             parts, moves_are_known = seen_partitions(talk, topics)
             for one in parts:
                 by_topic[one.topic].append(one)
@@ -140,7 +140,7 @@ def describe(
 
 
 def _describe(
-    talk: Talk, output: str, topics: Mapping[str, Topic], parts: list[PartitionState], options: Filters
+    talk: Talk, output: str, topics: Mapping[str, Topic], parts: list[PartitionHealth], options: Filters
 ) -> None:
     filtered = any(options.values())
     kept = _kept(parts, options) if filtered else parts
@@ -150,7 +150,7 @@ def _describe(
     if output == "tsv" or (filtered and output in TABLES):
         show(rows, output, COLUMNS, WIDE)
         return
-    heads: dict[str, list[PartitionState]] = {name: [] for name in topics}
+    heads: dict[str, list[PartitionHealth]] = {name: [] for name in topics}
     for one in parts:
         heads[one.topic].append(one)
     by_topic: dict[str, list[Row]] = {one.topic: [] for one in kept} if filtered else {name: [] for name in topics}
@@ -176,7 +176,7 @@ def _end(moves_are_known: bool, every_s: float | None) -> None:
         raise SystemExit(MISMATCH)
 
 
-def _row(topic: Topic, parts: list[PartitionState]) -> Row:
+def _row(topic: Topic, parts: list[PartitionHealth]) -> Row:
     from moldau.admin.partition_states import worst
     from moldau.model import NO_UUID, uuid_text
 
@@ -190,7 +190,7 @@ def _row(topic: Topic, parts: list[PartitionState]) -> Row:
     }
 
 
-def _kept(parts: list[PartitionState], options: Filters) -> list[PartitionState]:
+def _kept(parts: list[PartitionHealth], options: Filters) -> list[PartitionHealth]:
     from moldau.admin.partition_states import FILTERS
 
     wanted = [FILTERS[name] for name, on in options.items() if on]
@@ -218,7 +218,7 @@ def matching(talk: Talk, patterns: tuple[str, ...], exclude_internal: bool = Fal
 
 def look_at(
     talk: Talk, topics: Mapping[str, Topic], moves: Mapping[TopicPartition, Reassignment]
-) -> list[PartitionState]:
+) -> list[PartitionHealth]:
     """The partitions of these topics, with their minimum of replicas in sync, and how they move."""
     from moldau.admin.partition_states import states
 
@@ -259,7 +259,7 @@ def moves_under_way(talk: Talk) -> tuple[dict[TopicPartition, Reassignment] | No
     return (None, outcome.message or "") if outcome.code is Code.NOT_CONTROLLER else (moves, "")
 
 
-def seen_partitions(talk: Talk, topics: Mapping[str, Topic]) -> tuple[list[PartitionState], bool]:
+def seen_partitions(talk: Talk, topics: Mapping[str, Topic]) -> tuple[list[PartitionHealth], bool]:
     """The partitions of topics, and whether a controller said which of them move; a note says so when none did."""
     moves, why = moves_under_way(talk)
     if moves is None:
@@ -271,18 +271,18 @@ def seen_partitions(talk: Talk, topics: Mapping[str, Topic]) -> tuple[list[Parti
 def _own_settings(talk: Talk, topics: Mapping[str, Topic]) -> dict[str, dict[str, str | None]]:
     """What is set for each topic itself."""
     from moldau.client import admin
-    from moldau.client.admin import Resource, ResourceType, Source
+    from moldau.client.admin import ConfigSource, Resource, ResourceType
 
     wanted = [Resource(ResourceType.TOPIC, name) for name in topics]
     answers = talk.ask(admin.describe_configs, wanted, synonyms=False) if wanted else {}
     found: dict[str, dict[str, str | None]] = {name: {} for name in topics}
     for place, (_, entries) in answers.items():
-        own = {key: one.value for key, one in sorted(entries.items()) if one.source == Source.TOPIC}
+        own = {key: one.value for key, one in sorted(entries.items()) if one.source == ConfigSource.TOPIC}
         found[place.name] = own
     return found
 
 
-def _add_offsets(talk: Talk, parts: list[PartitionState], rows: list[dict[str, object]]) -> None:
+def _add_offsets(talk: Talk, parts: list[PartitionHealth], rows: list[dict[str, object]]) -> None:
     """First and end offsets of partitions that have a leader, into their rows."""
     from moldau.client.group_lags import bounds
     from moldau.model import TopicPartition

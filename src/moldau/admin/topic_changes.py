@@ -33,14 +33,14 @@ LONGEST_S = 30
 """For which a deletion is waited for in its request; `--wait` looks on after that."""
 
 
-class Waiting(TypedDict):
+class WaitOptions(TypedDict):
     """What ``WAIT`` says."""
 
     wait: bool
     timeout_s: float
 
 
-class TopicChange(Waiting):
+class TopicChange(WaitOptions):
     """What becomes of a topic, but for its settings."""
 
     partitions: int | None
@@ -171,7 +171,7 @@ def _are_led(talk: Talk, names: list[str], count: int = 1) -> bool:
 
 def _seen_by_all(talk: Talk, names: list[str]) -> list[MetadataResponse.MetadataResponseTopic]:
     """The topics as every broker that answers has them now: each learns of a change in its own time."""
-    from moldau.client.client import Node
+    from moldau.client.client import ForNode
     from moldau.wire.messages.k03_metadata import MetadataRequest
 
     topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
@@ -181,7 +181,7 @@ def _seen_by_all(talk: Talk, names: list[str]) -> list[MetadataResponse.Metadata
         with suppress(OSError):  # one that has just died knows nothing
             client = talk.cluster.client
             asked = client.ask(
-                request, Node(id), codes=lambda r: (), timeout_ms=ONE_BROKER_MS, request_timeout_ms=ONE_BROKER_MS
+                request, ForNode(id), codes=lambda r: (), timeout_ms=ONE_BROKER_MS, request_timeout_ms=ONE_BROKER_MS
             )
             answer = talk.cluster.run(asked)
             found += answer.topics
@@ -343,7 +343,7 @@ def _apply(
 @WAIT
 @SERVERS
 def delete(
-    names: tuple[str, ...], bootstrap: str, if_exists: bool, dry_run: bool, yes: bool, **options: Unpack[Waiting]
+    names: tuple[str, ...], bootstrap: str, if_exists: bool, dry_run: bool, yes: bool, **options: Unpack[WaitOptions]
 ) -> None:
     """Delete topics with all their records; there is no way back.
 

@@ -147,7 +147,7 @@ def safely(waiter: DelayedOperation, act: Callable[[], None]) -> None:
         waiter.fail(error)
 
 
-class Part(Protocol):
+class PartitionAnswer(Protocol):
     """One partition's part of a response."""
 
     error_code: int
@@ -161,7 +161,7 @@ class DelayedResponse:
     def __init__(self, purgatory: DelayedOperationPurgatory, response: Message) -> None:
         self._purgatory = purgatory
         self._response = response
-        self._open: dict[int, Part] = {}
+        self._open: dict[int, PartitionAnswer] = {}
         self.done = False
         self.answer: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
 
@@ -170,11 +170,11 @@ class DelayedResponse:
         """The request that is answered."""
         return type(self._response).__name__.removesuffix("Response")
 
-    def expect(self, slot: Part) -> None:
+    def expect(self, slot: PartitionAnswer) -> None:
         """The response waits for this partition too."""
         self._open[id(slot)] = slot
 
-    def complete(self, slot: Part, code: Code) -> None:
+    def complete(self, slot: PartitionAnswer, code: Code) -> None:
         """This partition's outcome is known."""
         if self._open.pop(id(slot), None) is None:
             return

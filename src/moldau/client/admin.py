@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import IntEnum
 
-from moldau.client.client import ANYONE, CONTROLLER, CONTROLLERS, Client, Node, Refused, Target
+from moldau.client.client import ANYONE, CONTROLLER, CONTROLLERS, Client, ForNode, Refused, Target
 from moldau.client.view import Outcome, by_topic
 from moldau.model import NO_UUID, Code, TopicPartition
 from moldau.model.named import NamedTuple
@@ -57,7 +57,7 @@ class AlterOp(IntEnum):
     SUBTRACT = 3
 
 
-class Source(IntEnum):
+class ConfigSource(IntEnum):
     """Where the value of a configuration comes from."""
 
     TOPIC = 1
@@ -85,7 +85,7 @@ class Resource(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """One value of a configuration; ``source`` is Kafka's number, a ``Source`` unless it is newer than we are."""
+    """One value of a configuration; ``source`` is Kafka's number, a ``ConfigSource`` unless it is newer than we are."""
 
     name: str
     value: str | None
@@ -345,7 +345,7 @@ async def describe_log_dirs(
         await client.know([])
         brokers = list(client.view.brokers)
     request = DescribeLogDirsRequest(topics=None)
-    return {b: (await client.ask(request, Node(b))).results for b in brokers}
+    return {b: (await client.ask(request, ForNode(b))).results for b in brokers}
 
 
 async def alter_log_dirs(
@@ -368,7 +368,7 @@ async def alter_log_dirs(
             )
             for path, replicas in by_path.items()
         ]
-        response = await client.ask(kind(dirs=dirs), Node(broker), codes=lambda r: ())
+        response = await client.ask(kind(dirs=dirs), ForNode(broker), codes=lambda r: ())
         for topic in response.results:
             for part in topic.partitions:
                 out[broker, TopicPartition(topic.topic_name, part.partition_index)] = Code(part.error_code)
@@ -396,13 +396,13 @@ async def describe_cluster(client: Client, *, fenced: bool = False) -> DescribeC
 async def describe_broker(client: Client, id: int) -> DescribeClusterResponse:
     """Brokers, controller and id of the cluster, as this broker answers, and no other for it."""
     request = DescribeClusterRequest(include_cluster_authorized_operations=False, include_fenced_brokers=False)
-    return await client.ask(request, Node(id))
+    return await client.ask(request, ForNode(id))
 
 
 async def partitions_told(client: Client, id: int) -> frozenset[TopicPartition]:
     """All partitions of which this broker tells, and no other for it; without those of which nothing could be read from
     ZooKeeper, which have no leader epoch."""
-    response = await client.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False), Node(id))
+    response = await client.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False), ForNode(id))
     named = ((topic.name, topic.partitions) for topic in response.topics if topic.name is not None)
     return frozenset(
         TopicPartition(name, one.partition_index)
@@ -470,7 +470,7 @@ def _who_knows(resources: Collection[Resource]) -> dict[Target, list[Resource]]:
     out: dict[Target, list[Resource]] = {}
     for resource in resources:
         local = resource.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and resource.name
-        out.setdefault(Node(int(resource.name)) if local else ANYONE, []).append(resource)
+        out.setdefault(ForNode(int(resource.name)) if local else ANYONE, []).append(resource)
     return out
 
 

@@ -38,13 +38,13 @@ class CoordinatorKind(IntEnum):
     TRANSACTION = 1
 
 
-class Node(NamedTuple):
+class ForNode(NamedTuple):
     """A request for one broker and no other."""
 
     node_id: int
 
 
-class Coordinator(NamedTuple):
+class ForCoordinator(NamedTuple):
     """A request for whoever coordinates a group or a transactional id."""
 
     kind: CoordinatorKind
@@ -55,14 +55,14 @@ class Anyone(NamedTuple):
     """A request that any broker answers."""
 
 
-class Controller(NamedTuple):
+class ForController(NamedTuple):
     """A request for the controller; a KRaft broker forwards it."""
 
 
-ANYONE, CONTROLLER = Anyone(), Controller()
+ANYONE, CONTROLLER = Anyone(), ForController()
 CONTROLLERS = 2
 """DescribeCluster's type of endpoint for what controllers listen at."""
-Target = Node | Coordinator | Anyone | Controller
+Target = ForNode | ForCoordinator | Anyone | ForController
 
 
 MOVED = frozenset(
@@ -166,7 +166,7 @@ class Client:
         self.answered: tuple[str, int] | None = None
         """A server that has just answered somebody: asked before others, which may take connections and say nothing."""
         self._open: dict[tuple[str, int, str], Line] = {}
-        self._coordinators: dict[Coordinator, int] = {}
+        self._coordinators: dict[ForCoordinator, int] = {}
         self._learnt_ms: dict[str, int] = {}
         self._controller_was_there = False
 
@@ -229,13 +229,15 @@ class Client:
         return out
 
     async def _line_for(self, target: Target, limit_ms: int | None = None) -> Line:
-        if isinstance(target, Node):
+        if isinstance(target, ForNode):
             if target.node_id not in self.view.brokers:
                 await self.refresh([])
             return await self.line(target.node_id, limit_ms=limit_ms)
-        if isinstance(target, Coordinator):
+        if isinstance(target, ForCoordinator):
             return await self.line(await self._coordinator(target), "group", limit_ms)
-        if isinstance(target, Controller) or self.options.controllers:  # other controllers would refuse most requests
+        if (
+            isinstance(target, ForController) or self.options.controllers
+        ):  # other controllers would refuse most requests
             if self.view.controller_id is None:
                 await self.refresh([])
             if self.view.controller_id is not None:
@@ -244,11 +246,11 @@ class Client:
                 raise Unreachable("no controller leads the quorum")
         return await self.any_line()
 
-    def coordinator(self, target: Coordinator) -> Broker | None:
+    def coordinator(self, target: ForCoordinator) -> Broker | None:
         """The broker that was last found to coordinate ``target``, None when nobody was."""
         return self.view.brokers.get(self._coordinators.get(target, -1))
 
-    async def _coordinator(self, target: Coordinator) -> int:
+    async def _coordinator(self, target: ForCoordinator) -> int:
         node_id = self._coordinators.get(target)
         if node_id is not None and node_id in self.view.brokers:
             return node_id
@@ -349,7 +351,7 @@ class Client:
         (UnsupportedApi for a server that knows only older ones), ``request_timeout_ms`` each try, and connecting
         for it, and ``timeout_ms`` the whole. NoController as ``ClientOptions.controller_ms`` says.
         """
-        if isinstance(to, Controller):
+        if isinstance(to, ForController):
             await self.demand_controller(timeout_ms)
         patience = self.patience(timeout_ms)
         while True:
@@ -404,7 +406,7 @@ class Client:
 
     async def _look_again(self, to: Target) -> None:
         """What was believed about ``to`` did not hold."""
-        if isinstance(to, Coordinator):
+        if isinstance(to, ForCoordinator):
             self._coordinators.pop(to, None)
         with suppress(OSError):  # the next try says so itself
             await self.refresh([])

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 
-from moldau.client.client import ANYONE, CONTROLLER, Client, Node
+from moldau.client.client import ANYONE, CONTROLLER, Client, ForNode
 from moldau.client.view import Outcome
 from moldau.model import Code
 from moldau.model.named import NamedTuple
@@ -35,7 +35,7 @@ class Features(NamedTuple):
 async def describe_features(client: Client, node_id: int | None = None) -> Features:
     """The features as a broker knows them: the named one, or any."""
     request = ApiVersionsRequest(client_software_name="moldau", client_software_version="0.1")
-    target = ANYONE if node_id is None else Node(node_id)
+    target = ANYONE if node_id is None else ForNode(node_id)
     response = await client.ask(request, target)
     return Features(
         {one.name: (one.min_version, one.max_version) for one in response.supported_features},

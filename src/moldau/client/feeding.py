@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from moldau.client.client import Client
 from moldau.client.partitioner import partition_of
-from moldau.client.writing import Written, produce, producer_id
+from moldau.client.writing import BatchOutcome, produce, producer_id
 from moldau.model import Code, TopicPartition
 from moldau.model.counted import counted
 from moldau.model.value import value
@@ -28,7 +28,7 @@ class NotWritten(Exception):
     ``doubtful``: it may be in the log all the same.
     """
 
-    def __init__(self, partition: TopicPartition, told: Written, written: int, count: int) -> None:
+    def __init__(self, partition: TopicPartition, told: BatchOutcome, written: int, count: int) -> None:
         super().__init__(f"{counted(count, 'record')} for {partition} not written")
         self.partition = partition
         self.code = told.code
@@ -47,7 +47,7 @@ class FeedOptions:
     timeout_ms: int = 30_000
 
 
-class Feed:
+class TopicFeed:
     """Takes the records of one topic; ``flush`` writes what has gathered."""
 
     def __init__(self, client: Client, topic: str, options: FeedOptions) -> None:

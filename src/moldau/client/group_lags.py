@@ -20,7 +20,7 @@ OFFSETS_TIMEOUT_MS = 20_000
 within its session, 9 s as Kafka has it, and by another controller if need be."""
 
 
-class Lag(NamedTuple):
+class GroupLag(NamedTuple):
     """How far a group is in one partition; None where it is not known, or nothing is committed."""
 
     partition: TopicPartition
@@ -45,13 +45,13 @@ async def committed(client: Client, group_id: str) -> dict[TopicPartition, Commi
     return {partition: one for partition, one in found.items() if one.offset >= 0}
 
 
-async def lags(client: Client, group: ConsumerGroup) -> list[Lag]:
+async def lags(client: Client, group: ConsumerGroup) -> list[GroupLag]:
     """Where the group stands in each partition that it committed or reads now, in order."""
     positions = await committed(client, group.group_id)
     readers = {partition: one for one in group.members for partition in one.assignment}
     wanted = sorted({*positions, *readers})
     starts, ends = await bounds(client, wanted)
-    return [Lag(one, positions.get(one), starts.get(one), ends.get(one), readers.get(one)) for one in wanted]
+    return [GroupLag(one, positions.get(one), starts.get(one), ends.get(one), readers.get(one)) for one in wanted]
 
 
 async def bounds(

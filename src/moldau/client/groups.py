@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Protocol
 
-from moldau.client.client import MOVED, Client, Coordinator, CoordinatorKind, Node
+from moldau.client.client import MOVED, Client, CoordinatorKind, ForCoordinator, ForNode
 from moldau.client.view import Outcome, by_topic
 from moldau.model import Code, TopicPartition
 from moldau.model.named import NamedTuple
@@ -58,8 +58,8 @@ class MemberIdentity(NamedTuple):
 OUTSIDE = MemberIdentity()
 
 
-def coordinator(group_id: str) -> Coordinator:
-    return Coordinator(CoordinatorKind.GROUP, group_id)
+def coordinator(group_id: str) -> ForCoordinator:
+    return ForCoordinator(CoordinatorKind.GROUP, group_id)
 
 
 async def committed(
@@ -150,7 +150,7 @@ async def groups_of(
 ) -> list[Listed]:
     """The groups that one broker coordinates, filtered where it can."""
     request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
-    response = await client.ask(request, Node(node_id))
+    response = await client.ask(request, ForNode(node_id))
     return [Listed(g.group_id, g.protocol_type, g.group_state, g.group_type, node_id) for g in response.groups]
 
 

@@ -19,7 +19,7 @@ from moldau.client.client import Client
 from moldau.client.lines import UnsupportedApi
 from moldau.client.partitioner import partition_of
 from moldau.client.world_lines import WorldLines
-from moldau.client.writing import UNTOUCHED, Written, produce_request, producer_id, read_written
+from moldau.client.writing import UNTOUCHED, BatchOutcome, produce_request, producer_id, read_written
 from moldau.model import Code, TopicPartition
 from moldau.model.backoff import backoff_ms
 from moldau.model.value import value
@@ -64,7 +64,7 @@ class _Batch:
         self.builder = Builder()
         self.opened_ms = now_ms
         self.expires_ms = expires_ms
-        self.done: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
+        self.done: asyncio.Future[BatchOutcome] = asyncio.get_running_loop().create_future()
         self.data = b""
         self.identity = NOBODY
         self.sequence = -1
@@ -86,7 +86,7 @@ class _Lane:
 
 
 class Delivery:
-    """The promise of one record; awaiting it gives its ``Written``, with the record's own offset."""
+    """The promise of one record; awaiting it gives its ``BatchOutcome``, with the record's own offset."""
 
     __slots__ = ("_batch", "_index", "partition")
 
@@ -99,15 +99,15 @@ class Delivery:
     def done(self) -> bool:
         return self._batch.done.done()
 
-    def on_done(self, call: Callable[[Written], object]) -> None:
+    def on_done(self, call: Callable[[BatchOutcome], object]) -> None:
         """Have ``call`` told what became of the record's batch, as soon as that is known."""
         self._batch.done.add_done_callback(lambda done: call(done.result()))
 
-    def own(self, written: Written) -> Written:
+    def own(self, written: BatchOutcome) -> BatchOutcome:
         """What became of this record, by what became of its batch."""
         return written if written.base_offset < 0 else written._replace(base_offset=written.base_offset + self._index)
 
-    def __await__(self) -> Generator[object, None, Written]:
+    def __await__(self) -> Generator[object, None, BatchOutcome]:
         written = yield from asyncio.shield(self._batch.done).__await__()
         return self.own(written)
 
@@ -347,13 +347,13 @@ class Producer:
             troubles = dict.fromkeys((lane.target.topic for lane in lanes), Code.NETWORK_EXCEPTION)
         for lane in lanes:
             if self.client.view.leader(lane.target) is None:
-                self._again(lane, Written(troubles.get(lane.target.topic, Code.LEADER_NOT_AVAILABLE)))
+                self._again(lane, BatchOutcome(troubles.get(lane.target.topic, Code.LEADER_NOT_AVAILABLE)))
 
     async def _deliver(self, leader: int, lanes: list[_Lane]) -> None:
         answers = await self._produce(leader, lanes)
         moved = set()
         for lane in lanes:
-            written = answers.get(lane.target, Written(Code.UNKNOWN_SERVER_ERROR))
+            written = answers.get(lane.target, BatchOutcome(Code.UNKNOWN_SERVER_ERROR))
             self._judge(lane, written)
             if written.code.retriable:
                 moved.add(lane.target.topic)
@@ -361,7 +361,7 @@ class Producer:
             with suppress(OSError):  # the next try says so itself
                 await self.client.refresh(sorted(moved))
 
-    async def _produce(self, leader: int, lanes: list[_Lane]) -> dict[TopicPartition, Written]:
+    async def _produce(self, leader: int, lanes: list[_Lane]) -> dict[TopicPartition, BatchOutcome]:
         """One request with the first batch of each lane; what became of each."""
         options = self.options
         sent = False
@@ -375,24 +375,24 @@ class Producer:
                 while line.backlogged:  # nobody answers, so nothing else slows us down
                     await self.client.lines.pause(1)
                 line.tell(request, version=version)
-                return {lane.target: Written(Code.NONE) for lane in lanes}
+                return {lane.target: BatchOutcome(Code.NONE) for lane in lanes}
             answer = line.ask(request, version=version, timeout_ms=options.request_timeout_ms + 5_000)
             return read_written(self.client, await answer)
         except UnsupportedApi as error:
-            refused = Written(error.code, message=str(error))
+            refused = BatchOutcome(error.code, message=str(error))
             return {lane.target: refused for lane in lanes}
         except OSError as error:
             for lane in lanes:
                 lane.batches[0].doubtful |= sent
-            lost = Written(Code.NETWORK_EXCEPTION, message=str(error))
+            lost = BatchOutcome(Code.NETWORK_EXCEPTION, message=str(error))
             return {lane.target: lost for lane in lanes}
 
-    def _judge(self, lane: _Lane, written: Written) -> None:
+    def _judge(self, lane: _Lane, written: BatchOutcome) -> None:
         batch = lane.batches[0]
         if written.code is Code.NONE:
             self._settle(lane, written)
         elif written.code is Code.DUPLICATE_SEQUENCE_NUMBER:
-            self._settle(lane, Written(Code.NONE))  # it was written by an earlier try; the offset is not told
+            self._settle(lane, BatchOutcome(Code.NONE))  # it was written by an earlier try; the offset is not told
         elif written.code in _FORGOTTEN and self.options.idempotent and not batch.doubtful:
             self._forget_identity(batch)
             self._again(lane, written)
@@ -403,7 +403,7 @@ class Producer:
             self._forget_identity(batch)
             self._settle(lane, written)
 
-    def _again(self, lane: _Lane, written: Written) -> None:
+    def _again(self, lane: _Lane, written: BatchOutcome) -> None:
         """Hold the first batch back for a growing while; give it up when its time is over."""
         now_ms = self._world.clock.monotonic_ms()
         batch = lane.batches[0]
@@ -417,7 +417,7 @@ class Producer:
         lane.tries += 1
         lane.held_until_ms = now_ms + pause_ms
 
-    def _settle(self, lane: _Lane, written: Written) -> None:
+    def _settle(self, lane: _Lane, written: BatchOutcome) -> None:
         batch = lane.batches.popleft()
         self._buffered -= batch.builder.size - HEADER_SIZE
         if not lane.batches:
@@ -453,7 +453,7 @@ class Producer:
             code = getattr(error, "code", Code.NETWORK_EXCEPTION)
             for lane in list(self._active):
                 while lane.batches:
-                    self._settle(lane, Written(code, message=str(error)))
+                    self._settle(lane, BatchOutcome(code, message=str(error)))
         else:
             for lane in self._lanes.values():
                 lane.next_sequence = 0

@@ -125,7 +125,7 @@ class Cluster:
 
     def produce(
         self, target: TopicPartition, records: Buffer, *, acks: int = -1, timeout_ms: int = 30_000
-    ) -> writing.Written:
+    ) -> writing.BatchOutcome:
         """Append one record batch (bytes of moldau.wire.batch.build); tried again while the refusal may pass."""
         return drive(writing.produce(self.client, target, records, acks=acks, timeout_ms=timeout_ms))
 
@@ -138,7 +138,7 @@ class Cluster:
         """
         return drive(writing.begin_produce(self.client, parts, acks=acks, timeout_ms=timeout_ms))
 
-    def finish_produce(self, sent: writing.Sent) -> dict[TopicPartition, writing.Written]:
+    def finish_produce(self, sent: writing.Sent) -> dict[TopicPartition, writing.BatchOutcome]:
         """What became of the batches of one request; waits for the answer."""
         return drive(sent.written())
 

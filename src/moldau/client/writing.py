@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Mapping
 
-from moldau.client.client import ANYONE, Client, Coordinator, CoordinatorKind, Refused
+from moldau.client.client import ANYONE, Client, CoordinatorKind, ForCoordinator, Refused
 from moldau.model import NO_UUID, Code, TopicPartition
 from moldau.model.named import NamedTuple
 from moldau.wire import batch
@@ -28,7 +28,7 @@ NOT_LEADER_OR_FOLLOWER, above all, is also what a leader says that appended, was
 followers, and whose successor has the batch."""
 
 
-class Written(NamedTuple):
+class BatchOutcome(NamedTuple):
     """What became of a batch: the offset of its first record (-1 when it is not known).
 
     ``doubtful``: it was not acknowledged, and this or an earlier try may have left it in the log.
@@ -61,10 +61,10 @@ def produce_request(
     return request, LAST_WITHOUT_IDS if NO_UUID in ids.values() else None
 
 
-def read_written(client: Client, response: ProduceResponse) -> dict[TopicPartition, Written]:
+def read_written(client: Client, response: ProduceResponse) -> dict[TopicPartition, BatchOutcome]:
     """What a response says of each partition."""
     return {
-        TopicPartition(topic.name or client.view.names.get(topic.topic_id, ""), p.index): Written(
+        TopicPartition(topic.name or client.view.names.get(topic.topic_id, ""), p.index): BatchOutcome(
             Code(p.error_code), p.base_offset, p.log_append_time_ms, p.error_message
         )
         for topic in response.responses
@@ -74,7 +74,7 @@ def read_written(client: Client, response: ProduceResponse) -> dict[TopicPartiti
 
 async def produce(
     client: Client, target: TopicPartition, records: Buffer, *, acks: int = -1, timeout_ms: int = 30_000
-) -> Written:
+) -> BatchOutcome:
     """Append one batch to a partition.
 
     With acks=0 nobody answers: the code is NONE once the bytes are on their way. A batch without a producer id that was
@@ -84,7 +84,7 @@ async def produce(
     patience, doubtful = client.patience(), False
     while True:
         sent = False
-        written = Written(Code.LEADER_NOT_AVAILABLE)
+        written = BatchOutcome(Code.LEADER_NOT_AVAILABLE)
         try:
             await client.know_leaders([target])
             leader = client.view.leader(target)
@@ -95,12 +95,12 @@ async def produce(
                 sent = True
                 if acks == 0:
                     line.tell(request, version=version)
-                    return Written(Code.NONE)
+                    return BatchOutcome(Code.NONE)
                 answer = await line.ask(request, version=version, timeout_ms=timeout_ms + 5_000)
-                written = read_written(client, answer).get(target, Written(Code.UNKNOWN_SERVER_ERROR))
+                written = read_written(client, answer).get(target, BatchOutcome(Code.UNKNOWN_SERVER_ERROR))
         except OSError as error:
             doubtful |= sent
-            written = Written(Code.NETWORK_EXCEPTION, message=str(error))
+            written = BatchOutcome(Code.NETWORK_EXCEPTION, message=str(error))
             if sent and careful:
                 return written._replace(doubtful=True)
         else:
@@ -117,7 +117,7 @@ async def produce(
         except OSError:
             continue
         if troubles.get(target.topic) is Code.UNKNOWN_TOPIC_OR_PARTITION and patience.has_seen_enough:
-            return Written(Code.UNKNOWN_TOPIC_OR_PARTITION)
+            return BatchOutcome(Code.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 class Sent:
@@ -130,11 +130,11 @@ class Sent:
         client: Client,
         targets: Iterable[TopicPartition],
         answer: Awaitable[ProduceResponse] | None,
-        settled: Written | None = None,
+        settled: BatchOutcome | None = None,
     ) -> None:
         self._client, self.targets, self.answer, self._settled = client, tuple(targets), answer, settled
 
-    async def written(self) -> dict[TopicPartition, Written]:
+    async def written(self) -> dict[TopicPartition, BatchOutcome]:
         """What became of each batch; NETWORK_EXCEPTION where nobody knows."""
         if self._settled is not None:
             return dict.fromkeys(self.targets, self._settled)
@@ -142,8 +142,8 @@ class Sent:
             assert self.answer is not None, "something was sent, or it is settled"
             found = read_written(self._client, await self.answer)
         except OSError as error:
-            return dict.fromkeys(self.targets, Written(Code.NETWORK_EXCEPTION, message=str(error)))
-        return {target: found.get(target, Written(Code.UNKNOWN_SERVER_ERROR)) for target in self.targets}
+            return dict.fromkeys(self.targets, BatchOutcome(Code.NETWORK_EXCEPTION, message=str(error)))
+        return {target: found.get(target, BatchOutcome(Code.UNKNOWN_SERVER_ERROR)) for target in self.targets}
 
 
 async def begin_produce(
@@ -153,25 +153,25 @@ async def begin_produce(
     try:
         await client.know_leaders(parts)
     except OSError as error:
-        return [Sent(client, parts, None, Written(Code.LEADER_NOT_AVAILABLE, message=str(error)))]
+        return [Sent(client, parts, None, BatchOutcome(Code.LEADER_NOT_AVAILABLE, message=str(error)))]
     by_leader: dict[int | None, list[TopicPartition]] = {}
     for target in parts:
         by_leader.setdefault(client.view.leader(target), []).append(target)
     found = []
     for leader, targets in by_leader.items():
         if leader is None:
-            found.append(Sent(client, targets, None, Written(Code.LEADER_NOT_AVAILABLE)))
+            found.append(Sent(client, targets, None, BatchOutcome(Code.LEADER_NOT_AVAILABLE)))
             continue
         try:
             line = await client.line(leader)
         except OSError as error:
-            found.append(Sent(client, targets, None, Written(Code.LEADER_NOT_AVAILABLE, message=str(error))))
+            found.append(Sent(client, targets, None, BatchOutcome(Code.LEADER_NOT_AVAILABLE, message=str(error))))
             continue
         request, highest = produce_request(client, [(target, parts[target]) for target in targets], acks, timeout_ms)
         version = line.version_for(ProduceRequest, highest)
         if acks == 0:
             line.tell(request, version=version)
-            found.append(Sent(client, targets, None, Written(Code.NONE)))
+            found.append(Sent(client, targets, None, BatchOutcome(Code.NONE)))
             continue
         found.append(Sent(client, targets, line.ask(request, version=version, timeout_ms=timeout_ms + 5_000)))
     return found
@@ -187,7 +187,7 @@ async def producer_id(
         producer_id=-1,
         producer_epoch=-1,
     )
-    to = ANYONE if transactional_id is None else Coordinator(CoordinatorKind.TRANSACTION, transactional_id)
+    to = ANYONE if transactional_id is None else ForCoordinator(CoordinatorKind.TRANSACTION, transactional_id)
     response = await client.ask(request, to)
     if response.error_code != Code.NONE:
         raise Refused(Code(response.error_code), "no producer id")

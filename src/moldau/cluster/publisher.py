@@ -21,7 +21,7 @@ ENDS_S = 5.0
 """It has nothing to finish: what it has not written the next one writes."""
 
 
-class Published(Protocol):
+class PublishedCluster(Protocol):
     """A cluster on this machine, as its publisher sees it."""
 
     spec: ClusterSpec
@@ -32,7 +32,7 @@ class Published(Protocol):
     def bootstrap_servers(self) -> str: ...
 
 
-def go_on_publishing(cluster: Published) -> None:
+def go_on_publishing(cluster: PublishedCluster) -> None:
     """Start it, if the cluster has one and it does not run; its words go to ``publish.log`` in the folder."""
     spec = cluster.spec
     if spec.publishing and not is_alive(spec.publisher):
@@ -50,7 +50,7 @@ def go_on_publishing(cluster: Published) -> None:
         spec.save(cluster.folder)
 
 
-def end_publisher(cluster: Published, *, only_own: bool = False) -> None:
+def end_publisher(cluster: PublishedCluster, *, only_own: bool = False) -> None:
     """SIGTERM, and SIGKILL when that does not end it soon: nothing is lost by either. ``only_own``: not one that
     another process has started."""
     pid, process = cluster.spec.publisher, cluster.processes.pop(PUBLISHER, None)

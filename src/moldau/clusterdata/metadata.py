@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from moldau.clusterdata.columns import Column
-from moldau.clusterdata.segments import Segment, scan, segments
+from moldau.clusterdata.segments import ListedSegment, scan, segments
 from moldau.image import Image
 from moldau.model import uuid_text
 from moldau.model.named import NamedTuple
@@ -115,17 +115,17 @@ class Point(NamedTuple):
     time_ms: int | None = None
 
 
-class Files(NamedTuple):
+class MetadataFiles(NamedTuple):
     """A node's metadata log: its segments and, by the offset after the last that they cover, its snapshots."""
 
-    segments: tuple[Segment, ...]
+    segments: tuple[ListedSegment, ...]
     snapshots: tuple[tuple[int, str], ...]
 
 
-def files(path: str) -> Files:
+def files(path: str) -> MetadataFiles:
     """The metadata log in a folder or below it; MetadataError when there is none, FileNotFoundError when there is no
     folder."""
-    of: dict[Path, list[Segment]] = {}
+    of: dict[Path, list[ListedSegment]] = {}
     for one in segments(path, (TOPIC,)):
         of.setdefault(Path(one.path).parent, []).append(one)
     if not of:
@@ -136,10 +136,10 @@ def files(path: str) -> Files:
         name = _SNAPSHOT.match(file.name)
         if name is not None:
             snapshots.append((int(name[1]), str(file)))
-    return Files(tuple(of[folder]), tuple(sorted(snapshots)))
+    return MetadataFiles(tuple(of[folder]), tuple(sorted(snapshots)))
 
 
-def _end(of: list[Segment]) -> tuple[int, int]:
+def _end(of: list[ListedSegment]) -> tuple[int, int]:
     end = (-1, -1)
     for segment in of:
         for found in scan(segment.path, checksums=False):
@@ -148,7 +148,7 @@ def _end(of: list[Segment]) -> tuple[int, int]:
     return end
 
 
-def end_offset(of: Files) -> int:
+def end_offset(of: MetadataFiles) -> int:
     """The last offset that the log or a snapshot reaches; -1 of an empty log."""
     return max([_end(list(of.segments))[1], *(end - 1 for end, _ in of.snapshots)])
 
@@ -156,7 +156,7 @@ def end_offset(of: Files) -> int:
 # ---- records
 
 
-def record_rows(of: Files) -> Iterator[Row]:
+def record_rows(of: MetadataFiles) -> Iterator[Row]:
     """A row of ``RECORD_COLUMNS`` for each record of the snapshots and of the log, and for each damaged place."""
     for file, snapshot in [(path, True) for _, path in of.snapshots] + [(one.path, False) for one in of.segments]:
         yield from file_rows(file, snapshot=snapshot)
@@ -218,7 +218,7 @@ def _control(record: Record) -> tuple[str, None, str]:
 # ---- images
 
 
-def image_at(of: Files, point: Point) -> Image:
+def image_at(of: MetadataFiles, point: Point) -> Image:
     """The image at a point: the newest snapshot before it, and the records from there. MetadataError when the log
     begins later, or a record on the way cannot be read."""
     wanted = point.offset if point.time_ms is None else _offset_at(of, point.time_ms)
@@ -254,7 +254,7 @@ def _metadata(path: str) -> Iterator[tuple[int, Message]]:
             raise MetadataError(f"{path}, offset {record.offset}: {error}") from None
 
 
-def _offset_at(of: Files, time_ms: int) -> int:
+def _offset_at(of: MetadataFiles, time_ms: int) -> int:
     """The last offset whose record, and whose predecessors, were written at that time or before."""
     last = -1
     for segment in of.segments:

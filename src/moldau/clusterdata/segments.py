@@ -72,7 +72,7 @@ RECORD_COLUMNS = (
 Row = tuple[object, ...]
 
 
-class Segment(NamedTuple):
+class ListedSegment(NamedTuple):
     """A segment of one broker's replica. ``is_last``: its end may be under way. ``high_watermark`` is that of the
     directory's checkpoint."""
 
@@ -86,7 +86,7 @@ class Segment(NamedTuple):
     high_watermark: int | None = None
 
 
-class Found(NamedTuple):
+class FoundBatch(NamedTuple):
     """A batch and its bytes, or (no header) ``size`` bytes that are none."""
 
     position: int
@@ -96,7 +96,7 @@ class Found(NamedTuple):
     data: memoryview
 
 
-def segments(path: str, topics: Collection[str] = ()) -> list[Segment]:
+def segments(path: str, topics: Collection[str] = ()) -> list[ListedSegment]:
     """The segments in a folder and below, of all or of some topics. FileNotFoundError when there is no folder."""
     top = Path(path)
     if not top.is_dir():
@@ -111,7 +111,7 @@ def segments(path: str, topics: Collection[str] = ()) -> list[Segment]:
             continue  # a name that no broker gives
         folders.setdefault(file.parent, []).append((name.offset, file))
     of: dict[Path, tuple[int | None, dict[TopicPartition, int]]] = {}
-    found: list[Segment] = []
+    found: list[ListedSegment] = []
     for folder, files in sorted(folders.items()):
         home = folder.parent
         if home not in of:
@@ -122,7 +122,7 @@ def segments(path: str, topics: Collection[str] = ()) -> list[Segment]:
         files.sort()
         for base, file in files:
             last = base == files[-1][0]
-            found.append(Segment(str(file), str(home), broker, *named, base, last, marks.get(named)))
+            found.append(ListedSegment(str(file), str(home), broker, *named, base, last, marks.get(named)))
     return found
 
 
@@ -169,8 +169,8 @@ class _Window:
         return memoryview(self.data)[at : at + size]
 
 
-def scan(path: str, *, checksums: bool = True, window_bytes: int = WINDOW_BYTES) -> Iterator[Found]:
-    """Everything in a segment, in its order: every byte is of just one ``Found``. OSError when it cannot be opened."""
+def scan(path: str, *, checksums: bool = True, window_bytes: int = WINDOW_BYTES) -> Iterator[FoundBatch]:
+    """Everything in a segment, in its order: each byte is of one ``FoundBatch``. OSError when it cannot be opened."""
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         window = _Window(file, size, window_bytes)
@@ -184,7 +184,7 @@ def scan(path: str, *, checksums: bool = True, window_bytes: int = WINDOW_BYTES)
             if found is None:
                 after = _next_sound(window, at + 1, size)
                 reason = CUT_SHORT if after == size and _cut_short(window, at, size) else NO_BATCH
-                yield Found(at, after - at, None, reason, memoryview(b""))
+                yield FoundBatch(at, after - at, None, reason, memoryview(b""))
                 at = after
                 continue
             yield found
@@ -194,7 +194,7 @@ def scan(path: str, *, checksums: bool = True, window_bytes: int = WINDOW_BYTES)
                 expected = found.header.next_offset
 
 
-def _batch(window: _Window, at: int, size: int, expected: int, checksums: bool) -> Found | None:
+def _batch(window: _Window, at: int, size: int, expected: int, checksums: bool) -> FoundBatch | None:
     """The batch at a place; None when none is, or its length cannot be believed."""
     if not window.have(at, HEADER_SIZE):
         return None
@@ -223,7 +223,7 @@ def _batch(window: _Window, at: int, size: int, expected: int, checksums: bool) 
         if not window.have(at, whole):
             return None
         data = window.view(at, whole)
-    return Found(at, whole, header, reason, data)
+    return FoundBatch(at, whole, header, reason, data)
 
 
 def _cut_short(window: _Window, at: int, size: int) -> bool:
@@ -268,7 +268,7 @@ def _next_sound(window: _Window, at: int, size: int) -> int:
     return size
 
 
-def batch_rows(of: Segment, until: int | None = None, *, checksums: bool = True) -> Iterator[Row]:
+def batch_rows(of: ListedSegment, until: int | None = None, *, checksums: bool = True) -> Iterator[Row]:
     """A row of ``BATCH_COLUMNS`` for each batch and each damaged place, of batches those that begin before ``until``.
     A segment that cannot be read is one row."""
     place = (of.directory, of.broker, of.topic, of.partition, of.base)
@@ -291,7 +291,7 @@ def batch_rows(of: Segment, until: int | None = None, *, checksums: bool = True)
         )  # fmt: skip
 
 
-def record_rows(of: Segment, until: int | None = None) -> Iterator[Row]:
+def record_rows(of: ListedSegment, until: int | None = None) -> Iterator[Row]:
     """A row of ``RECORD_COLUMNS`` for each record before ``until``, and for each damaged place."""
     place = (of.directory, of.broker, of.topic, of.partition, of.base)
     for found in _wanted(of, until, True):
@@ -311,7 +311,7 @@ def record_rows(of: Segment, until: int | None = None) -> Iterator[Row]:
             yield (*here, str(error), None, None, None, None, None, None)
 
 
-def _wanted(of: Segment, until: int | None, checksums: bool) -> Iterator[Found]:
+def _wanted(of: ListedSegment, until: int | None, checksums: bool) -> Iterator[FoundBatch]:
     expected = of.base
     try:
         for found in scan(of.path, checksums=checksums):
@@ -323,4 +323,4 @@ def _wanted(of: Segment, until: int | None, checksums: bool) -> Iterator[Found]:
                 continue  # what comes after all that is wanted
             yield found
     except OSError as error:
-        yield Found(0, 0, None, f"it cannot be read: {error.strerror or error}", memoryview(b""))
+        yield FoundBatch(0, 0, None, f"it cannot be read: {error.strerror or error}", memoryview(b""))

@@ -14,7 +14,7 @@ from moldau.controller.bounds import too_large
 from moldau.controller.facts import DecisionContext, Problem
 from moldau.controller.placement import place_on
 from moldau.image.partition import Partition, to_record
-from moldau.image.prepared import Prepared, Run
+from moldau.image.prepared import PartitionRun, Prepared
 from moldau.model import Code
 from moldau.wire.batch import Builder
 from moldau.wire.schema import Message
@@ -112,7 +112,7 @@ def made(
     found = Prepared([], packed=Builder() if too_large(head) is None else None)
     for record in head:
         found.add(record)
-    run = Run(topic_id, len(head))
+    run = PartitionRun(topic_id, len(head))
     known: Known = {}
     for number, replicas in enumerate(placed, first):
         partition = partition_of(context, known, topic_id, number, replicas)

@@ -45,7 +45,7 @@ from moldau.controller.requests import (
 )
 from moldau.controller.sizes import settings_too_large, topic_too_large
 from moldau.image import Topic
-from moldau.image.configs import ResourceType, Setting, Source, topic_setting, visible_topic_keys
+from moldau.image.configs import ConfigSource, ResourceType, Setting, topic_setting, visible_topic_keys
 from moldau.image.partition import Partition, to_record
 from moldau.image.prepared import Prepared
 from moldau.model import NO_UUID, Code
@@ -228,7 +228,7 @@ def _effective(
         static = context.settings.static
         defaults.update({key: topic_setting(context.image, "", key, static) for key in visible_topic_keys()})
     return tuple(
-        (key, Setting(key, configs[key], Source.DYNAMIC_TOPIC) if key in configs else default)
+        (key, Setting(key, configs[key], ConfigSource.DYNAMIC_TOPIC) if key in configs else default)
         for key, default in defaults.items()
     )
 

@@ -106,7 +106,7 @@ class OffsetCommit(NamedTuple):
     unknown_group_code: Code = Code.ILLEGAL_GENERATION
 
 
-class Producer(NamedTuple):
+class TransactionalWriter(NamedTuple):
     """Who writes in a transaction."""
 
     id: int
@@ -122,7 +122,7 @@ class TxnCommit(NamedTuple):
     instance_id: str | None
     generation: int
     items: tuple[CommitItem, ...]
-    producer: Producer
+    producer: TransactionalWriter
 
 
 class FetchOffsets(NamedTuple):
@@ -239,7 +239,7 @@ class AppendInTransaction(NamedTuple):
 
     seq: int
     records: tuple[Record, ...]
-    producer: Producer
+    producer: TransactionalWriter
 
 
 class Schedule(NamedTuple):

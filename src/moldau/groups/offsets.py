@@ -18,8 +18,8 @@ from moldau.groups.facts import (
     FetchOffsets,
     FetchReply,
     OffsetCommit,
-    Producer,
     Token,
+    TransactionalWriter,
     refuse,
 )
 from moldau.groups.group import CONSUMER, Group, State
@@ -165,7 +165,7 @@ def write(
     offsets: SettledOffsets,
     change: Change,
     waiting: Waiting | None,
-    producer: Producer | None = None,
+    producer: TransactionalWriter | None = None,
 ) -> None:
     """Append the offsets, in the producer's transaction if there is one; ``change`` waits for that."""
     records = [

@@ -15,13 +15,13 @@ from moldau.groups.facts import (
     AppendInTransaction,
     Effect,
     Now,
-    Producer,
     Reply,
     Schedule,
     ShardReply,
     Timer,
     TimerKey,
     Token,
+    TransactionalWriter,
     refuse,
 )
 from moldau.groups.group import INT32_MAX, Group, MemberBytes, State
@@ -110,7 +110,7 @@ class ShardState:
         return self._seq
 
     def append(
-        self, records: Iterable[Record], pending: Callable[[int], Pending], producer: Producer | None = None
+        self, records: Iterable[Record], pending: Callable[[int], Pending], producer: TransactionalWriter | None = None
     ) -> int:
         """Write records, if need be in a transaction; ``pending`` makes the change that waits for them, under a
         deadline."""

@@ -33,7 +33,7 @@ class ResourceType(IntEnum):
     GROUP = 32
 
 
-class Source(IntEnum):
+class ConfigSource(IntEnum):
     """Where a value comes from."""
 
     DYNAMIC_TOPIC = 1
@@ -51,7 +51,7 @@ class Setting(NamedTuple):
 
     name: str
     value: str | None
-    source: Source
+    source: ConfigSource
 
 
 WHEN_UNREADABLE = {
@@ -89,20 +89,22 @@ def topic_settings(image: Image, topic: str, key: str, static: Static, broker_id
     found = []
     own = image.config(ResourceType.TOPIC, topic).get(key)
     if own is not None:
-        found.append(Setting(key, own, Source.DYNAMIC_TOPIC))
+        found.append(Setting(key, own, ConfigSource.DYNAMIC_TOPIC))
     known = TOPIC_KEYS[key]
-    layers: list[tuple[Source, Static]] = [
-        (Source.DYNAMIC_DEFAULT_BROKER, image.config(ResourceType.BROKER, CLUSTER)),
-        (Source.STATIC_BROKER, static),
+    layers: list[tuple[ConfigSource, Static]] = [
+        (ConfigSource.DYNAMIC_DEFAULT_BROKER, image.config(ResourceType.BROKER, CLUSTER)),
+        (ConfigSource.STATIC_BROKER, static),
     ]
     if broker_id is not None:
-        layers.insert(0, (Source.DYNAMIC_BROKER, image.config(ResourceType.BROKER, str(broker_id))))
+        layers.insert(0, (ConfigSource.DYNAMIC_BROKER, image.config(ResourceType.BROKER, str(broker_id))))
     for source, layer in layers:
         for synonym in known.synonyms:
             text = layer.get(synonym.name)
             if text is not None:
                 found.append(Setting(synonym.name, topic_text(known, synonym.factor, text), source))
-    found.append(Setting(known.synonyms[0].name if known.synonyms else key, known.text(known.default), Source.DEFAULT))
+    found.append(
+        Setting(known.synonyms[0].name if known.synonyms else key, known.text(known.default), ConfigSource.DEFAULT)
+    )
     return found
 
 
@@ -148,14 +150,14 @@ def broker_settings(image: Image, broker_id: int | None, key: str, static: Stati
     if broker_id is not None:
         own = image.config(ResourceType.BROKER, str(broker_id)).get(key)
         if own is not None:
-            found.append(Setting(key, own, Source.DYNAMIC_BROKER))
+            found.append(Setting(key, own, ConfigSource.DYNAMIC_BROKER))
     shared = image.config(ResourceType.BROKER, CLUSTER).get(key)
     if shared is not None:
-        found.append(Setting(key, shared, Source.DYNAMIC_DEFAULT_BROKER))
+        found.append(Setting(key, shared, ConfigSource.DYNAMIC_DEFAULT_BROKER))
     if key in static:
-        found.append(Setting(key, static[key], Source.STATIC_BROKER))
+        found.append(Setting(key, static[key], ConfigSource.STATIC_BROKER))
     known = BROKER_KEYS.get(key) or ONLY_DYNAMIC.get(key)
-    found.append(Setting(key, None if known is None else known.text(known.default), Source.DEFAULT))
+    found.append(Setting(key, None if known is None else known.text(known.default), ConfigSource.DEFAULT))
     return found
 
 
@@ -167,10 +169,17 @@ def broker_synonyms(image: Image, broker_id: int, key: str, static: Static) -> l
     """
     names = _synonyms(key)
     found = [setting for name in names for setting in broker_settings(image, broker_id, name, static)]
-    order = (Source.DYNAMIC_BROKER, Source.DYNAMIC_DEFAULT_BROKER, Source.STATIC_BROKER, Source.DEFAULT)
+    order = (
+        ConfigSource.DYNAMIC_BROKER,
+        ConfigSource.DYNAMIC_DEFAULT_BROKER,
+        ConfigSource.STATIC_BROKER,
+        ConfigSource.DEFAULT,
+    )
     found.sort(key=lambda setting: order.index(setting.source))
     return [
-        one for one in found if one.value is not None and not (one.source is Source.DEFAULT and key in ONLY_DYNAMIC)
+        one
+        for one in found
+        if one.value is not None and not (one.source is ConfigSource.DEFAULT and key in ONLY_DYNAMIC)
     ]
 
 
@@ -185,19 +194,19 @@ def _synonyms(key: str) -> tuple[str, ...]:
 def group_settings(image: Image, group: str, key: str, static: Static) -> list[Setting]:
     """Every value that a group's key has somewhere: its own, that of the brokers, Kafka's default."""
     own = image.config(ResourceType.GROUP, group).get(key)
-    found = [] if own is None else [Setting(key, own, Source.DYNAMIC_GROUP)]
+    found = [] if own is None else [Setting(key, own, ConfigSource.DYNAMIC_GROUP)]
     default = broker_default(key)
     if default is not None:
         return found + broker_settings(image, None, default, static)
-    return [*found, Setting(key, GROUP_KEYS[key].text(GROUP_KEYS[key].default), Source.DEFAULT)]
+    return [*found, Setting(key, GROUP_KEYS[key].text(GROUP_KEYS[key].default), ConfigSource.DEFAULT)]
 
 
 def client_metrics_settings(image: Image, name: str, key: str) -> list[Setting]:
     """Every value that a key of a client metrics subscription has: its own, and Kafka's default."""
     known = CLIENT_METRICS_KEYS[key]
     own = image.config(ResourceType.CLIENT_METRICS, name).get(key)
-    found = [] if own is None else [Setting(key, own, Source.DYNAMIC_CLIENT_METRICS)]
-    return [*found, Setting(key, known.text(known.default), Source.DEFAULT)]
+    found = [] if own is None else [Setting(key, own, ConfigSource.DYNAMIC_CLIENT_METRICS)]
+    return [*found, Setting(key, known.text(known.default), ConfigSource.DEFAULT)]
 
 
 def is_sensitive(key: ConfigKey | None) -> bool:

@@ -14,7 +14,7 @@ from moldau.image import quotas
 from moldau.image.delta import Delta
 from moldau.image.index import PartitionIndex
 from moldau.image.partition import NO_LEADER, Key, Partition, from_record, merged
-from moldau.image.prepared import MANY, Prepared, Run, prepared_without_pauses
+from moldau.image.prepared import MANY, PartitionRun, Prepared, prepared_without_pauses
 from moldau.image.registration import Broker, Controller, broker_from, controller_from, dirs_of
 from moldau.wire.records import metadata as records
 from moldau.wire.schema import Message
@@ -201,14 +201,14 @@ class Image:
             before += numbered
             self.apply(record, before if numbered else -1, delta)
 
-    def _are_new(self, run: Run) -> bool:
+    def _are_new(self, run: PartitionRun) -> bool:
         """Whether a run is of many partitions of a topic that has none of them."""
         if len(run.partitions) < MANY or self._transaction is not None:
             return False
         topic = self.topics.get(run.topic_id)
         return topic is not None and topic.partitions.keys().isdisjoint(run.partitions)
 
-    def _add_partitions(self, run: Run, delta: Delta | None) -> None:
+    def _add_partitions(self, run: PartitionRun, delta: Delta | None) -> None:
         """Fold many new partitions."""
         self._own(self.topics[run.topic_id]).partitions.update(run.partitions)
         for keys in run.alike.values():

@@ -19,7 +19,7 @@ MANY = 50
 """Fewer new partitions of a topic are folded one by one."""
 
 
-class Run:
+class PartitionRun:
     """New partitions of one topic. Most stand alike (same replicas, ISR, leader), and are looked up together.
 
     ``begin``: where the first of their records stands in the batch; they stand there one after the other.
@@ -61,7 +61,9 @@ class Prepared(list[Message]):
 
     __slots__ = ("packed", "runs")
 
-    def __init__(self, records: Sequence[Message], runs: Sequence[Run] = (), packed: Builder | None = None) -> None:
+    def __init__(
+        self, records: Sequence[Message], runs: Sequence[PartitionRun] = (), packed: Builder | None = None
+    ) -> None:
         super().__init__(records)
         self.runs = runs
         self.packed = packed
@@ -78,7 +80,7 @@ def prepared(records: Sequence[Message], at_once: int) -> Generator[None, None, 
     runs, begin, done = [], 0, 0
     for topic_id, group in groupby(records, topic_of):
         size = 0
-        run = Run(bytes(topic_id), begin) if topic_id is not None else None
+        run = PartitionRun(bytes(topic_id), begin) if topic_id is not None else None
         for record in group:
             size += 1
             if run is not None and isinstance(record, PartitionRecord) and not run.add(from_record(record)):

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from moldau.model.counted import counted
-from moldau.pipeline.books import BATCH, REPLAY, Line, NotBalanced, Totals, added, check
-from moldau.pipeline.folder import Folder
+from moldau.pipeline.books import BATCH, REPLAY, BookLine, BookTotals, NotBalanced, added, check
+from moldau.pipeline.folder import PipelineFolder
 from moldau.spark.losses import Loss, LossKind, marked
 from moldau.spark.offsets import Positions, decode, recreated
 from moldau.spark.tables.ledger import OffsetOrder, place
 
 
-def problems(folder: Folder, *, whole: bool = False) -> list[str]:
+def problems(folder: PipelineFolder, *, whole: bool = False) -> list[str]:
     """What contradicts, a sentence each: in the newest line of the books, or in the ``whole`` of them."""
     last = folder.books.last()
     found = folder.contradictions()
@@ -29,11 +29,11 @@ def problems(folder: Folder, *, whole: bool = False) -> list[str]:
     return found + in_lines(lines if before is None else lines[1:], before)
 
 
-def in_lines(lines: Sequence[Line], before: Line | None = None) -> list[str]:
+def in_lines(lines: Sequence[BookLine], before: BookLine | None = None) -> list[str]:
     """What contradicts in lines that follow each other, the first of them the line ``before`` (None: nothing)."""
     found = list[str]()
-    stream: Line | None = before if before is not None and before.kind == BATCH else None
-    totals = Totals() if before is None else before.totals
+    stream: BookLine | None = before if before is not None and before.kind == BATCH else None
+    totals = BookTotals() if before is None else before.totals
     for line in lines:
         where = f"line {line.sequence} of the books"
         found += [f"{where}: {text}" for text in (*_alone(line), *_follows(line, stream), *_sums(line, totals))]
@@ -42,7 +42,7 @@ def in_lines(lines: Sequence[Line], before: Line | None = None) -> list[str]:
     return found
 
 
-def gaps(lines: Sequence[Line]) -> int:
+def gaps(lines: Sequence[BookLine]) -> int:
     """How many offsets the batches went over in which they found no record; what ``lost`` tells of is none of them."""
     found, before = 0, 0
     for line in lines:
@@ -54,7 +54,7 @@ def gaps(lines: Sequence[Line]) -> int:
     return found
 
 
-def lost(lines: Sequence[Line]) -> list[str]:
+def lost(lines: Sequence[BookLine]) -> list[str]:
     """What was lost before it was read, as the batches noted that stepped over it; a sentence each."""
     return [f"{_told(one)}: line {line.sequence} of the books" for line in lines for one in _losses(line)]
 
@@ -70,7 +70,7 @@ def _told(loss: Loss) -> str:
     return f"{loss.partition}: what was not read before offset {loss.position:,} was reached is lost; {loss.kind}"
 
 
-def span(line: Line) -> int | None:
+def span(line: BookLine) -> int | None:
     """How many offsets a batch went over; None where the line does not say."""
     if line.kind == REPLAY or not line.start or not line.end:
         return None
@@ -93,7 +93,7 @@ _BEGINS_AT_FOUND = (
 """Behind these losses a batch is read from what was found, and not from the position."""
 
 
-def _losses(line: Line) -> list[Loss]:
+def _losses(line: BookLine) -> list[Loss]:
     """What the batch of a line left out."""
     return marked(line.end[0]) if line.kind != REPLAY and line.end else []
 
@@ -105,7 +105,7 @@ def _positions(texts: Sequence[str]) -> Positions | None:
         return None
 
 
-def _alone(line: Line) -> list[str]:
+def _alone(line: BookLine) -> list[str]:
     """What contradicts in the line itself."""
     found = []
     if any(one.records < 0 for one in line.counts):
@@ -120,7 +120,7 @@ def _alone(line: Line) -> list[str]:
     return found
 
 
-def _follows(line: Line, stream: Line | None) -> list[str]:
+def _follows(line: BookLine, stream: BookLine | None) -> list[str]:
     """What is wrong where a batch of the stream does not go on where the one before it ended, in words."""
     if line.kind != BATCH or stream is None or stream.query != line.query:
         return []
@@ -131,7 +131,7 @@ def _follows(line: Line, stream: Line | None) -> list[str]:
     return []
 
 
-def _sums(line: Line, before: Totals) -> list[str]:
+def _sums(line: BookLine, before: BookTotals) -> list[str]:
     """What is wrong where the totals are not those before and what the line adds, in words."""
     wanted, there = added(before, line, None), line.totals
     if there.newest is None:  # books of before this was kept

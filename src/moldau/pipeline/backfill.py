@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 
 from moldau.model import TopicPartition
 from moldau.pipeline import books
-from moldau.pipeline.batches import Batches
-from moldau.pipeline.begun import Begun, refuse_while_cut_off, told_of_abandon
-from moldau.pipeline.books import Line
+from moldau.pipeline.batches import ForeachBatch
+from moldau.pipeline.begun import BegunBatch, refuse_while_cut_off, told_of_abandon
+from moldau.pipeline.books import BookLine
 from moldau.pipeline.clusters import cluster_of
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.feed.open import refuse_feed
-from moldau.pipeline.folder import Folder
+from moldau.pipeline.folder import PipelineFolder
 from moldau.pipeline.plans import name_of, next_number, plans
 from moldau.pipeline.ranges import FOREVER, Span, beyond_the_end, ends, overlap, pieces, starts, taken
 from moldau.pipeline.resetting import let_in
@@ -53,7 +53,7 @@ class BackfillError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class BackfillSpans:
     """A range that may be read: the spans, what of them the pipeline has read or will read, where a pipeline that has
     not begun yet goes on after it, and what of the range has expired."""
 
@@ -68,7 +68,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedBackfill:
     """A backfill: its number, the number of its first batch, the batches, and the line of the books that came next."""
 
     number: int
@@ -84,7 +84,7 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PlanFile:
     """The file of a plan; a batch is its spans, each (topic, partition, start, end)."""
 
     number: int
@@ -96,12 +96,12 @@ class Plan:
 class Backfills:
     """The backfills of one pipeline."""
 
-    def __init__(self, pipeline: Pipeline, folder: Folder) -> None:
+    def __init__(self, pipeline: Pipeline, folder: PipelineFolder) -> None:
         refuse_feed(pipeline, "a backfill or replay of a range")
         self._pipeline, self._folder = pipeline, folder
         self._begun_here: int | None = None
 
-    def wanted(self, start: str, end: str | None, topics: Sequence[str] = ()) -> Wanted:
+    def wanted(self, start: str, end: str | None, topics: Sequence[str] = ()) -> BackfillSpans:
         """What lies between two positions (as in ``start`` of the file, or a time like 2026-11-23T12:00:00Z), of all
         topics or some; without ``end``, up to where the pipeline began. OptionError, BackfillError, Unreachable."""
         planner, folder = self._planner(topics), self._folder
@@ -130,10 +130,10 @@ class Backfills:
         go_on = None
         if folder.books.last() is None and folder.start() is None and not folder.has_checkpoint() and not topics:
             go_on = ends(spans)
-        return Wanted(spans, overlap(spans, there_now), go_on, [one for one in gone if one.size])
+        return BackfillSpans(spans, overlap(spans, there_now), go_on, [one for one in gone if one.size])
 
     def carry_out(
-        self, spark: SparkSession, wanted: Wanted, *, modules: Path | None, on_line: Callable[[Line], None]
+        self, spark: SparkSession, wanted: BackfillSpans, *, modules: Path | None, on_line: Callable[[BookLine], None]
     ) -> None:
         """Finish a backfill that was cut off, if there is one, then read what is wanted; Refused as in a run."""
         self.finish(spark, modules=modules, on_line=on_line)
@@ -144,7 +144,7 @@ class Backfills:
             self._folder.begin_at(wanted.go_on)
         before = self.planned()
         number = next_number(self._folder.store, _FOLDER)
-        begun = Begun(self._folder.store, books.BACKFILL).note()  # also of a plan that is gone
+        begun = BegunBatch(self._folder.store, books.BACKFILL).note()  # also of a plan that is gone
         last = begun.batch if begun is not None and begun.query == self.query() else -1
         first = max((one.first + len(one.batches) for one in before), default=0)
         found = pieces(wanted.spans, self._pipeline.source.max_records or _BATCH_MOST)
@@ -157,7 +157,7 @@ class Backfills:
         self._begun_here = number
         self.finish(spark, modules=modules, on_line=on_line)
 
-    def finish(self, spark: SparkSession, *, modules: Path | None, on_line: Callable[[Line], None]) -> None:
+    def finish(self, spark: SparkSession, *, modules: Path | None, on_line: Callable[[BookLine], None]) -> None:
         """Carry out what is planned and not done."""
         known = self._begun_here
         for one in self.planned():
@@ -167,22 +167,24 @@ class Backfills:
                 with told_of_abandon(f"backfill {one.number}"):
                     self._finish(spark, one, modules, on_line)
 
-    def planned(self) -> list[Planned]:
+    def planned(self) -> list[PlannedBackfill]:
         """Every backfill so far, in order."""
         found = [
-            Planned(plan.number, plan.first, [_spans(each) for each in plan.batches], plan.line, done, abandoned)
-            for plan, done, abandoned in plans(self._folder.store, _FOLDER, Plan, _BROKEN)
+            PlannedBackfill(
+                plan.number, plan.first, [_spans(each) for each in plan.batches], plan.line, done, abandoned
+            )
+            for plan, done, abandoned in plans(self._folder.store, _FOLDER, PlanFile, _BROKEN)
         ]
         return sorted(found, key=lambda one: one.number)
 
     def _finish(
-        self, spark: SparkSession, planned: Planned, modules: Path | None, on_line: Callable[[Line], None]
+        self, spark: SparkSession, planned: PlannedBackfill, modules: Path | None, on_line: Callable[[BookLine], None]
     ) -> None:
         pipeline, folder = self._pipeline, self._folder
         query, written = self.query(), self._written(planned)
         as_backfill = replace(pipeline, name=f"{pipeline.name}.{books.BACKFILL}")
         let_in(as_backfill, folder, query)
-        batches = Batches(
+        batches = ForeachBatch(
             as_backfill,
             plan_decode(pipeline.decode, pipeline.source.topics),
             folder.books,
@@ -204,13 +206,13 @@ class Backfills:
             batches.take(records, BatchKey(query, number), f"backfill-{number}", covered=covered)
         folder.store.write(f"{_FOLDER}/{planned.number:09d}.done", b"")
 
-    def next_of(self, planned: Planned) -> int | None:
+    def next_of(self, planned: PlannedBackfill) -> int | None:
         """The batch of a plan that comes next, None when all are in the books."""
         written = self._written(planned)
         numbers = range(planned.first, planned.first + len(planned.batches))
         return next((number for number in numbers if number not in written), None)
 
-    def _written(self, planned: Planned) -> set[int]:
+    def _written(self, planned: PlannedBackfill) -> set[int]:
         """The batches that are in the books."""
         kept, query = self._folder.books, self.query()
         lines = [kept.line(number) for number in range(planned.line, kept.next())]

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from moldau.pipeline import books, lateness, stages
 from moldau.pipeline import columns as names
-from moldau.pipeline.begun import ABANDON, Begun, digest, rows_of
-from moldau.pipeline.books import Books, Count, Drift, Line, Totals, Wrote
+from moldau.pipeline.begun import ABANDON, BegunBatch, digest, rows_of
+from moldau.pipeline.books import BookLine, Books, BookTotals, Count, Drift, SinkRows
 from moldau.pipeline.case_only import refuse_case_only
-from moldau.pipeline.copied import Copied, ends_of
+from moldau.pipeline.copied import CopyMarks, ends_of
 from moldau.pipeline.dedup import SeenKeys
 from moldau.pipeline.ordering import as_in_the_log, steady
 from moldau.pipeline.said import named, one_line
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from moldau.pipeline.decode import Decoding
 
 
-class Refused(Exception):
+class RefusedBatch(Exception):
     """A batch with a record that its stage cannot take, by a policy that writes nothing of it."""
 
     def __init__(self, count: Count) -> None:
@@ -53,7 +53,7 @@ class BatchEnded(RuntimeError):
     """Something in a batch asked the whole program to end."""
 
 
-class Batches:
+class ForeachBatch:
     """``foreachBatch`` of a pipeline. ``refused`` is why the last batch was not written, None when it was.
 
     Without a ``decoding`` batches are the rows of a table's feed.
@@ -68,7 +68,7 @@ class Batches:
         *,
         checkpoint: str,
         modules: Path | None = None,
-        on_line: Callable[[Line], None] = lambda line: None,
+        on_line: Callable[[BookLine], None] = lambda line: None,
         kind: str = books.BATCH,
         store: Store | None = None,
     ) -> None:
@@ -92,7 +92,7 @@ class Batches:
         if letters.table is not None or letters.topic is not None:
             late = kind != books.BATCH or (stream is not None and stream.dead_in != letters.table)
             self._dead = Dead(letters, pipeline.name, cluster, begins_late=late)
-        self._begun = None if store is None else Begun(store, kind)
+        self._begun = None if store is None else BegunBatch(store, kind)
         self._seen: SeenKeys | None = None
         if pipeline.dedup is not None:
             assert store is not None, "what dedup remembers lies in the pipeline's folder"
@@ -100,8 +100,8 @@ class Batches:
         self._copied = None
         if kind == books.BATCH and any(isinstance(sink, TopicSink) and sink.groups for sink in pipeline.sinks):
             assert store is not None, "marks lie in the pipeline's folder"
-            self._copied = Copied(pipeline, store, ends_of)
-        self.refused: Refused | None = None
+            self._copied = CopyMarks(pipeline, store, ends_of)
+        self.refused: RefusedBatch | None = None
         self.failed: Exception | None = None
         """What the last batch ended by, as it was raised: Spark passes on a text alone. None when it was written."""
 
@@ -130,10 +130,10 @@ class Batches:
         if self._copied is not None:
             self._copied.ended(line)
 
-    def take(self, records: DataFrame, key: BatchKey, batch: str, *, covered: BatchKey | None = None) -> Line:
+    def take(self, records: DataFrame, key: BatchKey, batch: str, *, covered: BatchKey | None = None) -> BookLine:
         """Write a batch, and its line in the books; ``batch`` is what its dead letters call it, as no other batch is
-        called. ``covered`` has the offsets for the books where tables are not to compare them. Refused when a policy
-        forbids it."""
+        called. ``covered`` has the offsets for the books where tables are not to compare them. RefusedBatch when a
+        policy forbids it."""
         covered = key if covered is None else covered
         self.refused, began = None, time.time()
         pipeline = self._pipeline
@@ -144,7 +144,7 @@ class Batches:
                 drift, drift_more = self._drift(rows)
             with named("late"):
                 last = self._books.last()
-                before = Totals() if last is None else last.totals
+                before = BookTotals() if last is None else last.totals
                 late = None if self._kind == books.BACKFILL else pipeline.late
                 times = lateness.times(rows, late, before)
             out = self._transformed(rows).persist()
@@ -168,12 +168,12 @@ class Batches:
                 out.unpersist()
         finally:
             rows.unpersist()
-        line = Line(
+        line = BookLine(
             sequence=-1, kind=self._kind, batch=key.batch_id, query=key.query_id, at_ms=round(began * 1000),
             took_ms=round((time.time() - began) * 1000), start=covered.start, end=covered.end, counts=counts,
             drift=drift, drift_more=drift_more,
             rows_out=rows_out, late=times.late, late_first=times.first, sinks=sinks, dead=dead,
-            dead_in=pipeline.dead_letters.table, totals=Totals(),
+            dead_in=pipeline.dead_letters.table, totals=BookTotals(),
         )  # fmt: skip
         try:
             books.check(line, [sink.name for sink in self._sinks if sink.exact])
@@ -208,8 +208,8 @@ class Batches:
             self._seen.booked(spark, key)
 
     def _counts(self, rows: DataFrame) -> tuple[list[Count], str]:
-        """How many records of each topic had which outcome at which stage, and a text that tells which ones; Refused
-        when one may not be left out."""
+        """How many records of each topic had which outcome at which stage, and a text that tells which ones;
+        RefusedBatch when one may not be left out."""
         from pyspark.sql import functions as fn
 
         place = fn.struct(names.PARTITION, names.OFFSET, names.REASON)
@@ -224,7 +224,7 @@ class Batches:
         for policy in (OnError.FAIL, OnError.PAUSE):
             for count in found:
                 if count.outcome == policy.value:
-                    self.refused = Refused(count)
+                    self.refused = RefusedBatch(count)
                     raise self.refused
         return found, digest(sorted((row[0], row[1], row[2] or "", row["n"], row["which"]) for row in there))
 
@@ -298,7 +298,7 @@ class Batches:
         except LedgerError:  # it was there, and its line was expired
             return True
 
-    def _write(self, sink: Target, out: DataFrame, key: BatchKey, count: int) -> Wrote:
+    def _write(self, sink: Target, out: DataFrame, key: BatchKey, count: int) -> SinkRows:
         """Write the rows to a sink; what a topic may have from now on is noted before."""
         if self._begun is not None and isinstance(sink, ToTopic):
             if count:

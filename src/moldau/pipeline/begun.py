@@ -18,7 +18,7 @@ from pathlib import Path
 
 from moldau.pipeline.books import BATCH
 from moldau.pipeline.checkpoints import query_of
-from moldau.pipeline.folder import BrokenFile, Folder
+from moldau.pipeline.folder import BrokenPipelineFile, PipelineFolder
 from moldau.pipeline.said import FAULTS, words
 from moldau.pipeline.spec import OnError, Pipeline
 from moldau.pipeline.typed import read_json
@@ -56,7 +56,7 @@ class Note:
     """The topics that its records are of."""
 
 
-class Begun:
+class BegunBatch:
     """The note of one kind of batch (``batch``, ``replay``, ``backfill``) in a pipeline's folder."""
 
     def __init__(self, store: Store, kind: str) -> None:
@@ -64,14 +64,14 @@ class Begun:
         self._newest: Note | None = None
 
     def note(self) -> Note | None:
-        """The newest note, None where there is none; BrokenFile when the file holds something else."""
+        """The newest note, None where there is none; BrokenPipelineFile when the file holds something else."""
         if self._newest is not None:  # who writes notes holds the pipeline, so nobody else writes them meanwhile
             return self._newest
         found = self._store.read(self._name)
         try:
             return None if found is None else read_json(Note, found)
         except ValueError as error:
-            raise BrokenFile(
+            raise BrokenPipelineFile(
                 f"{self._store.uri}/{self._name} does not say what a batch was begun with ({error}); restore it, or "
                 "remove it where the file of the pipeline has not changed since"
             ) from None
@@ -117,12 +117,12 @@ class Begun:
         self._newest = note
 
 
-def refuse_while_cut_off(pipeline: Pipeline, folder: Folder, what: str) -> None:
+def refuse_while_cut_off(pipeline: Pipeline, folder: PipelineFolder, what: str) -> None:
     """CutOff while a batch of the stream was begun and is not in the books, where records are compared with those of
     other batches: it goes by what was in the books when it began, and would let through again what comes between."""
     if pipeline.dedup is None:
         return
-    note, line = Begun(folder.store, BATCH).note(), folder.books.newest_of_stream()
+    note, line = BegunBatch(folder.store, BATCH).note(), folder.books.newest_of_stream()
     if note is None or not note.judged or note.query != query_of(folder.store):
         return
     if line is not None and line.query == note.query and line.batch >= note.batch:

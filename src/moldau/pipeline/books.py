@@ -71,7 +71,7 @@ class Drift:
 
 
 @dataclass(frozen=True, slots=True)
-class Wrote:
+class SinkRows:
     """What a sink took of a batch."""
 
     rows: int
@@ -89,7 +89,7 @@ class Newest:
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class BookTotals:
     """Sums over all batches: by topic, then by ``ok``, ``skip:STAGE`` and ``dlq:STAGE``; and rows by sink.
 
     ``read`` are the records of batches, ``replayed`` the dead letters that replays took up again, which then had an
@@ -126,7 +126,7 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class BookLine:
     """What became of one batch. ``start`` and ``end`` are source offsets as in Spark's checkpoint."""
 
     sequence: int
@@ -144,12 +144,12 @@ class Line:
     rows_out: int
     """Rows that the transformation gave."""
     late: int
-    sinks: Mapping[str, Wrote]
+    sinks: Mapping[str, SinkRows]
     dead: int
     """Rows that the dead letters took."""
     dead_in: str | None = None
     """The table of dead letters, None where there is none."""
-    totals: Totals
+    totals: BookTotals
     late_first: str | None = None
     """The first row that came late."""
     drift_more: int = 0
@@ -163,7 +163,7 @@ class Line:
         return json.dumps(asdict(self), indent=1).encode()
 
     @classmethod
-    def from_json(cls, text: bytes) -> Line:
+    def from_json(cls, text: bytes) -> BookLine:
         """The line of this text; ValueError when it is none, or one of its values is of another type."""
         return read_json(cls, text)
 
@@ -173,7 +173,7 @@ def key_of(count: Count) -> str:
     return OK if count.outcome == OK else f"{count.outcome}:{count.stage}"
 
 
-def drifted(before: Totals, lines: Iterable[Line]) -> tuple[list[Drift], int]:
+def drifted(before: BookTotals, lines: Iterable[BookLine]) -> tuple[list[Drift], int]:
     """What drifted before and in these lines, each with its first place, and how many records drifted otherwise."""
     found = {(one.what, one.schema_id): one for one in before.drift or ()}
     more = before.drift_more
@@ -190,12 +190,12 @@ def drifted(before: Totals, lines: Iterable[Line]) -> tuple[list[Drift], int]:
     return list(found.values()), more
 
 
-def without_newest(totals: Totals) -> Totals:
+def without_newest(totals: BookTotals) -> BookTotals:
     """The totals of whoever knows of no newest event time."""
     return replace(totals, newest_ms=None, newest_record=None, newest_stamped_ms=None, late_since=0, late_first=None)
 
 
-def added(before: Totals, line: Line, newest: Newest | None) -> Totals:
+def added(before: BookTotals, line: BookLine, newest: Newest | None) -> BookTotals:
     """The totals after a line; ``newest`` is the newest event time of its batch."""
     topics = {topic: dict(found) for topic, found in before.topics.items()}
     for count in line.counts:
@@ -207,7 +207,7 @@ def added(before: Totals, line: Line, newest: Newest | None) -> Totals:
     moved = newest is not None and (before.newest_ms is None or newest.at_ms > before.newest_ms)
     replays, stream = line.kind == REPLAY, line.kind == BATCH
     drift, more = drifted(before, [line])
-    return Totals(
+    return BookTotals(
         read=before.read + (0 if replays else line.read),
         replayed=before.replayed + (line.read if replays else 0),
         late=before.late + line.late,
@@ -229,20 +229,20 @@ def added(before: Totals, line: Line, newest: Newest | None) -> Totals:
     )  # fmt: skip
 
 
-def outcomes(totals: Totals, outcome: str) -> int:
+def outcomes(totals: BookTotals, outcome: str) -> int:
     """How many records had an outcome (``ok``, ``skip``, ``dlq``), over all topics and stages."""
     return sum(
         records for of in totals.topics.values() for name, records in of.items() if name.partition(":")[0] == outcome
     )
 
 
-def balances(totals: Totals) -> bool:
+def balances(totals: BookTotals) -> bool:
     """Whether every record that was read or replayed has an outcome."""
     there = sum(outcomes(totals, one) for one in (OK, OnError.SKIP.value, OnError.DLQ.value))
     return totals.read + totals.replayed == there
 
 
-def check(line: Line, tables: Iterable[str]) -> None:
+def check(line: BookLine, tables: Iterable[str]) -> None:
     """NotBalanced unless every record has one of the outcomes that a batch may end with, the dead letters hold as many
     as were meant for them, and each of ``tables`` (those that keep every row) took what the transformation gave.
 
@@ -278,7 +278,7 @@ class TakenBack:
         return TakenBack(rows, self.waiting + more.waiting)
 
 
-def waiting(totals: Totals, back: TakenBack) -> int:
+def waiting(totals: BookTotals, back: TakenBack) -> int:
     """How many dead letters wait for a replay."""
     return outcomes(totals, OnError.DLQ.value) - totals.replayed - back.waiting
 
@@ -300,21 +300,21 @@ class Books:
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._last: Line | None = None
+        self._last: BookLine | None = None
 
-    def line(self, sequence: int) -> Line | None:
+    def line(self, sequence: int) -> BookLine | None:
         """A line by its number, None where there is none; BrokenLine when its file holds something else."""
         name = _name(sequence)
         found = self._files.read(name)
         try:
-            line = None if found is None else Line.from_json(found)
+            line = None if found is None else BookLine.from_json(found)
         except ValueError as error:
             raise BrokenLine(f"{name}: not a line of the books ({error}); {_MENDS}") from None
         if line is not None and line.sequence != sequence:
             raise BrokenLine(f"{name}: it holds line {line.sequence}; {_MENDS}")
         return line
 
-    def last(self) -> Line | None:
+    def last(self) -> BookLine | None:
         """The newest line, None in a new pipeline. BrokenLine when lines before it are missing."""
         if self._last is None:
             try:
@@ -329,14 +329,14 @@ class Books:
             self._last = following
         return self._last
 
-    def newest_of_stream(self) -> Line | None:
+    def newest_of_stream(self) -> BookLine | None:
         """The newest line of the stream itself, whatever replays and backfills came after it."""
         line = self.last()
         while line is not None and line.kind != BATCH:
             line = self.line(line.sequence - 1)
         return line
 
-    def newest(self, most: int) -> list[Line]:
+    def newest(self, most: int) -> list[BookLine]:
         """The newest lines, oldest first."""
         last = self.last()
         if last is None:
@@ -359,19 +359,19 @@ class Books:
             if line is None:
                 break
             found.append(line)
-        return drifted(Totals(), found[::-1])
+        return drifted(BookTotals(), found[::-1])
 
     def next(self) -> int:
         """The number of the line that comes next."""
         last = self.last()
         return 0 if last is None else last.sequence + 1
 
-    def find(self, query: str, batch: int) -> Line | None:
+    def find(self, query: str, batch: int) -> BookLine | None:
         """The line of a batch that ran before: only the newest batch of a query can be run again."""
         last = self.last()
         return last if last is not None and (last.query, last.batch) == (query, batch) else None
 
-    def booked(self, query: str, batch: int) -> Line | None:
+    def booked(self, query: str, batch: int) -> BookLine | None:
         """The line of a batch of the stream that is in the books, whatever replays and backfills came after it."""
         line = self.newest_of_stream()
         return line if line is not None and (line.query, line.batch) == (query, batch) else None
@@ -414,7 +414,7 @@ class Books:
             return
         raise NotBalanced(f"{what}: restore them, or begin anew with `moldau pipeline reset`")
 
-    def add(self, line: Line, newest: Newest | None = None, *, forget: bool = False) -> Line:
+    def add(self, line: BookLine, newest: Newest | None = None, *, forget: bool = False) -> BookLine:
         """Write a batch's line after the newest one, with the totals that follow from it; or the line that it has.
 
         ``forget``: the newest event time so far counts no more. AnotherRun when somebody else has written a line
@@ -424,7 +424,7 @@ class Books:
         if there is not None:
             return there
         last = self.last()
-        before = Totals() if last is None else last.totals
+        before = BookTotals() if last is None else last.totals
         if last is not None and before.drift is None:
             drift, more = self.drift()
             before = replace(before, drift=drift, drift_more=more)

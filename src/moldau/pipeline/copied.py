@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from moldau.model import TopicPartition
-from moldau.pipeline.books import BATCH, Line
-from moldau.pipeline.folder import CHECKPOINT, BrokenFile
+from moldau.pipeline.books import BATCH, BookLine
+from moldau.pipeline.folder import CHECKPOINT, BrokenPipelineFile
 from moldau.pipeline.spec import Pipeline, TopicSink
 from moldau.pipeline.typed import read_json
 from moldau.spark.offsets import decode
@@ -111,13 +111,13 @@ class KeptMarks:
         return self._numbers
 
     def read(self, batch: int) -> Mark | None:
-        """The mark before a batch, None where there is none; BrokenFile where its file holds something else."""
+        """The mark before a batch, None where there is none; BrokenPipelineFile where its file holds something else."""
         name = f"{self._folder}/{batch:012d}.json"
         found = self._store.read(name)
         try:
             return None if found is None else Mark.from_json(found)
         except ValueError as error:
-            raise BrokenFile(
+            raise BrokenPipelineFile(
                 f"{self._store.uri}/{name} does not say which offsets of a copied topic stand for which ({error});"
                 " restore it, or `moldau pipeline reset FILE --to POSITION` begins anew"
             ) from None
@@ -127,7 +127,7 @@ class KeptMarks:
         self._store.put_if_absent(f"{self._folder}/{batch:012d}.json", mark.to_json())
 
 
-class Copied:
+class CopyMarks:
     """Writes the marks of a pipeline's copied topics. ``ends`` asks a cluster where a topic's logs end."""
 
     def __init__(self, pipeline: Pipeline, store: Store, ends: Callable[[str, str], Ends]) -> None:
@@ -136,7 +136,7 @@ class Copied:
             (sink, KeptMarks(store, sink)) for sink in pipeline.sinks if isinstance(sink, TopicSink) and sink.groups
         ]
 
-    def begins(self, key: BatchKey, last: Line | None) -> None:
+    def begins(self, key: BatchKey, last: BookLine | None) -> None:
         """See that there is a mark before this batch; ``last`` is the newest line of the books."""
         for sink, marks in self._sinks:
             if key.start is not None and marks.read(key.batch_id) is None:
@@ -145,13 +145,13 @@ class Copied:
                 )
                 self._mark(sink, marks, key.batch_id, key.start[0], before)
 
-    def ended(self, line: Line) -> None:
+    def ended(self, line: BookLine) -> None:
         """Mark where the batch of a line ends, once it is in the books."""
         for sink, marks in self._sinks:
             if line.end is not None and marks.read(line.batch + 1) is None:
                 self._mark(sink, marks, line.batch + 1, line.end[0], line)
 
-    def _mark(self, sink: TopicSink, marks: KeptMarks, batch: int, source: str, line: Line | None) -> None:
+    def _mark(self, sink: TopicSink, marks: KeptMarks, batch: int, source: str, line: BookLine | None) -> None:
         assert sink.cluster is not None, "groups are for another cluster"
         at = {one.partition: offset for one, offset in decode(json.loads(source)).offsets.items()}
         target = self._ends(sink.cluster, sink.topic)
@@ -159,7 +159,7 @@ class Copied:
         exact = () if line is None or before is None else self._exact(line, before, at, target)
         marks.add(batch, Mark(at, target, exact))
 
-    def _exact(self, line: Line, before: Mark, source: Ends, target: Ends) -> frozenset[int]:
+    def _exact(self, line: BookLine, before: Mark, source: Ends, target: Ends) -> frozenset[int]:
         """The partitions in which the batch wrote each record once, one for each offset of the source."""
         if line.kind != BATCH or self._pipeline.steps or line.rows_out != line.read:
             return frozenset()

@@ -40,7 +40,7 @@ class BrokenMemory(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class KeptKeys:
     """What one batch, or many that became one, added: the folder's name and the newest event time, in ms since 1970.
 
     ``booked``: the batch is in the books, so that it is never run again, and its keys count for others.
@@ -94,7 +94,7 @@ class SeenKeys:
         newest = found.where(_KEPT).agg(fn.max(_AT)).collect()[0][0]
         if newest is None:
             newest = max((one.newest_ms for one in others), default=0)
-        self._write([*others, Part(name, key.query_id, key.batch_id, newest)])
+        self._write([*others, KeptKeys(name, key.query_id, key.batch_id, newest)])
 
     def booked(self, spark: SparkSession, key: BatchKey) -> None:
         """The batch is in the books: count its keys, forget what is too old, and make many parts one."""
@@ -109,7 +109,7 @@ class SeenKeys:
             name = f"merged-{key.query_id}-{key.batch_id:012d}-{round(time.time() * 1000)}"
             still = self._read(spark, many, oldest).where(_KEPT)
             still.coalesce(1).write.mode("overwrite").parquet(self._at(name))
-            counted = [Part(name, "", -1, max(one.newest_ms for one in many), booked=True), *last]
+            counted = [KeptKeys(name, "", -1, max(one.newest_ms for one in many), booked=True), *last]
         self._write([*counted, *others])
         there = {one.name for one in (*counted, *others)}
         folders = {PurePosixPath(name).parts[1] for name in self._store.names(FOLDER) if name.count("/") > 1}
@@ -117,10 +117,10 @@ class SeenKeys:
             with contextlib.suppress(FileNotFoundError):
                 self._store.filesystem.delete_dir(self._store.at(f"{FOLDER}/{gone}"))
 
-    def _oldest(self, parts: list[Part]) -> int:
+    def _oldest(self, parts: list[KeptKeys]) -> int:
         return max((one.newest_ms for one in parts), default=0) - self._within_ms
 
-    def _read(self, spark: SparkSession, parts: list[Part], oldest: int = LONG_MIN) -> DataFrame:
+    def _read(self, spark: SparkSession, parts: list[KeptKeys], oldest: int = LONG_MIN) -> DataFrame:
         """The keys of the parts, none older than ``oldest``; BrokenMemory where files are missing or no Parquet."""
         for one in parts:
             self._look_at(one.name)
@@ -150,17 +150,17 @@ class SeenKeys:
     def _at(self, name: str) -> str:
         return f"{self._store.uri}/{FOLDER}/{name}"
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[KeptKeys]:
         found = self._store.read(PARTS)
         try:
-            return [] if found is None else [Part(**one) for one in json.loads(found)]
+            return [] if found is None else [KeptKeys(**one) for one in json.loads(found)]
         except (ValueError, TypeError) as error:
             raise BrokenMemory(
                 f"{self._store.uri}/{PARTS}: not a list of what dedup remembers ({error}); restore it, or remove the"
                 f" folder {FOLDER} to begin without what was remembered"
             ) from None
 
-    def _write(self, parts: list[Part]) -> None:
+    def _write(self, parts: list[KeptKeys]) -> None:
         self._store.replace(PARTS, json.dumps([asdict(one) for one in parts]).encode())
 
 
@@ -225,5 +225,5 @@ def hashed(rows: DataFrame, dedup: Dedup) -> DataFrame:
     )
 
 
-def _is_of(part: Part, key: BatchKey) -> bool:
+def _is_of(part: KeptKeys, key: BatchKey) -> bool:
     return (part.query, part.batch) == (key.query_id, key.batch_id)

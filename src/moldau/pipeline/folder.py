@@ -34,7 +34,7 @@ class IsRunning(RuntimeError):
     """Another process runs the pipeline; the message names it."""
 
 
-class BrokenFile(RuntimeError):
+class BrokenPipelineFile(RuntimeError):
     """A file of the folder that holds something else than it should; the message names it."""
 
 
@@ -57,7 +57,7 @@ class Begin:
     line: int | None = None
 
 
-class Folder:
+class PipelineFolder:
     """One pipeline's folder."""
 
     def __init__(self, pipeline: Pipeline) -> None:
@@ -70,11 +70,11 @@ class Folder:
         return f"{self.store.uri}/{CHECKPOINT}"
 
     def refuse_other(self) -> None:
-        """BrokenFile where the folder is another pipeline's, as of a file that was copied: each would go on where the
-        other is."""
+        """BrokenPipelineFile where the folder is another pipeline's, as of a file that was copied: each would go on
+        where the other is."""
         owner = (self.store.read(OWNER) or b"").decode(errors="replace").strip()
         if owner and owner != self._name:
-            raise BrokenFile(other_owner(self.store.uri, owner, self._name))
+            raise BrokenPipelineFile(other_owner(self.store.uri, owner, self._name))
 
     def say_if_possible(self, state: str, message: str) -> None:
         """Note why this process ends, unless the folder itself is what cannot be written."""
@@ -98,7 +98,7 @@ class Folder:
         try:
             return None if found is None else read_json(Begin, found)
         except ValueError:
-            raise BrokenFile(
+            raise BrokenPipelineFile(
                 f"{self.store.uri}/{START} does not say where to begin; reset the pipeline again"
             ) from None
 
@@ -154,7 +154,9 @@ class Folder:
         try:
             query = json.loads(content)["id"]
         except (ValueError, TypeError, KeyError):
-            raise BrokenFile(f"{self.checkpoint}/metadata does not name a query; restore it, or {RESET}") from None
+            raise BrokenPipelineFile(
+                f"{self.checkpoint}/metadata does not name a query; restore it, or {RESET}"
+            ) from None
         return str(query), max(numbers)
 
     def set_checkpoint_aside(self) -> str | None:

@@ -17,13 +17,13 @@ from moldau.client.sync import Cluster
 from moldau.model import Code, TopicPartition
 from moldau.pipeline.coordinators import Unanswered, all_groups, at_once, by_coordinator
 from moldau.pipeline.copied import KeptMarks, translated
-from moldau.pipeline.folder import Folder
+from moldau.pipeline.folder import PipelineFolder
 from moldau.pipeline.spec import Pipeline, TopicSink
 
 _IDLE = ("Empty", "Dead")
 
 
-class Outcome(Enum):
+class PositionOutcome(Enum):
     """What became of a group's position in one partition."""
 
     MOVED = "moved"
@@ -41,7 +41,7 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MovedPosition:
     """A group's position in one partition: in the source, in the target before and after, and what was done."""
 
     group: str
@@ -50,7 +50,7 @@ class Moved:
     source: int
     before: int | None
     target: int | None
-    outcome: Outcome
+    outcome: PositionOutcome
     reason: str = ""
 
 
@@ -62,13 +62,13 @@ class NoGroups(ValueError):
 class Translated:
     """What became of the groups' positions; ``unanswered``: the groups whose coordinator did not answer, and why."""
 
-    moved: list[Moved] = field(default_factory=list)
+    moved: list[MovedPosition] = field(default_factory=list)
     unanswered: Unanswered = field(default_factory=dict)
 
 
 def translate(
     pipeline: Pipeline,
-    folder: Folder,
+    folder: PipelineFolder,
     cluster: str,
     *,
     groups: Sequence[str] = (),
@@ -149,44 +149,46 @@ class _Translation:
                     _would(one) if dry_run else _said(one, (said or {}).get(self._place(one))) for one in parts
                 )
 
-    def _place(self, one: Moved) -> TopicPartition:
+    def _place(self, one: MovedPosition) -> TopicPartition:
         return TopicPartition(self._sink.topic, one.partition)
 
-    def _wanted(self, parts: Sequence[Moved]) -> dict[TopicPartition, int]:
+    def _wanted(self, parts: Sequence[MovedPosition]) -> dict[TopicPartition, int]:
         return {
-            self._place(one): one.target for one in parts if one.outcome is Outcome.MOVED and one.target is not None
+            self._place(one): one.target
+            for one in parts
+            if one.outcome is PositionOutcome.MOVED and one.target is not None
         }
 
     def _judge(
         self, group: str, partition: int, offset: int, before: dict[TopicPartition, Committed] | None, backwards: bool
-    ) -> Moved:
+    ) -> MovedPosition:
         place = TopicPartition(self._sink.topic, partition)
         stands = (before or {}).get(place)
         there = stands.offset if stands is not None and stands.offset >= 0 else None
         target = translated(self._marks, partition, offset)
-        outcome = Outcome.MOVED
+        outcome = PositionOutcome.MOVED
         if before is None:
-            outcome = Outcome.ACTIVE
+            outcome = PositionOutcome.ACTIVE
         elif target is None:
-            outcome = Outcome.NOT_COPIED
+            outcome = PositionOutcome.NOT_COPIED
         elif there == target:
-            outcome = Outcome.KEPT
+            outcome = PositionOutcome.KEPT
         elif there is not None and there > target and not backwards:
-            outcome = Outcome.AHEAD
-        return Moved(group, self._sink.topic, partition, offset, there, target, outcome)
+            outcome = PositionOutcome.AHEAD
+        return MovedPosition(group, self._sink.topic, partition, offset, there, target, outcome)
 
 
-def _would(one: Moved) -> Moved:
-    return replace(one, outcome=Outcome.WOULD_MOVE) if one.outcome is Outcome.MOVED else one
+def _would(one: MovedPosition) -> MovedPosition:
+    return replace(one, outcome=PositionOutcome.WOULD_MOVE) if one.outcome is PositionOutcome.MOVED else one
 
 
-def _said(one: Moved, code: Code | None) -> Moved:
+def _said(one: MovedPosition, code: Code | None) -> MovedPosition:
     """What the coordinator said of a position that was to be moved."""
-    if one.outcome is not Outcome.MOVED or code is None or code is Code.NONE:
+    if one.outcome is not PositionOutcome.MOVED or code is None or code is Code.NONE:
         return one
     if code in (Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION, Code.REBALANCE_IN_PROGRESS):
-        return replace(one, outcome=Outcome.ACTIVE)  # somebody joined since it was described
-    return replace(one, outcome=Outcome.REFUSED, reason=code.name)
+        return replace(one, outcome=PositionOutcome.ACTIVE)  # somebody joined since it was described
+    return replace(one, outcome=PositionOutcome.REFUSED, reason=code.name)
 
 
 def unanswered_text(unanswered: Unanswered) -> str:
@@ -204,7 +206,7 @@ class Translating:
     """
 
     def __init__(
-        self, pipeline: Pipeline, folder: Folder, cluster: str, *, every_s: float, say: Callable[[str], None]
+        self, pipeline: Pipeline, folder: PipelineFolder, cluster: str, *, every_s: float, say: Callable[[str], None]
     ) -> None:
         self._pipeline, self._folder, self._cluster = pipeline, folder, cluster
         self._every_s, self._say = every_s, say

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.pipeline import columns as names
-from moldau.pipeline.books import Newest, Totals
+from moldau.pipeline.books import BookTotals, Newest
 from moldau.pipeline.durations import seconds
 from moldau.pipeline.spec import AHEAD, Check, Late, Pipeline
 from moldau.pipeline.stages import OK
@@ -39,7 +39,7 @@ def checks_of(pipeline: Pipeline) -> tuple[Check, ...]:
     return (*pipeline.checks, Check(name=AHEAD, rule=rule, on_error=late.on_error))
 
 
-def allowed(late: Late, totals: Totals) -> bool:
+def allowed(late: Late, totals: BookTotals) -> bool:
     """Whether the newest time of the books is one that ``ahead`` allows: it may have been seen before the file said so,
     by a record of which the books do not know the timestamp."""
     if late.ahead is None or totals.newest_ms is None:
@@ -47,7 +47,7 @@ def allowed(late: Late, totals: Totals) -> bool:
     return totals.newest_stamped_ms is not None and totals.newest_ms - totals.newest_stamped_ms <= _ms(late.ahead)
 
 
-def times(rows: DataFrame, late: Late | None, before: Totals) -> Times:
+def times(rows: DataFrame, late: Late | None, before: BookTotals) -> Times:
     """The event times of a batch's rows that are ok, judged by what earlier batches saw. A value that is no time is
     not late, and is no newest one."""
     from pyspark.sql import functions as fn

@@ -29,7 +29,7 @@ from moldau.pipeline.lint_parts import (
     wrong_function,
 )
 from moldau.pipeline.owner import OWNER, other_owner
-from moldau.pipeline.places import FilePosition, Problem
+from moldau.pipeline.places import FilePosition, FileProblem
 from moldau.pipeline.reading import ParsedFile, did_you_mean, read_file
 from moldau.pipeline.same_place import clashes
 from moldau.pipeline.spec import (
@@ -40,12 +40,12 @@ from moldau.pipeline.spec import (
     REPLACED,
     Decode,
     Deletes,
-    Format,
     OnError,
     Pipeline,
     TableFeed,
     TableSink,
     TopicSink,
+    ValueFormat,
 )
 
 RECORDS = "records"
@@ -68,7 +68,7 @@ _NO_TIMES = ("boolean", "binary", "array", "map", "struct")
 """How types begin that Spark takes for no time, whatever the value."""
 
 
-def lint_file(path: str | Path, variables: Mapping[str, str] | None = None) -> list[Problem]:
+def lint_file(path: str | Path, variables: Mapping[str, str] | None = None) -> list[FileProblem]:
     """Every problem of a file, by line: errors keep it from running, warnings are worth a look."""
     found = read_file(path, variables)
     if found.draft is None:
@@ -77,7 +77,7 @@ def lint_file(path: str | Path, variables: Mapping[str, str] | None = None) -> l
     return sorted(dict.fromkeys(problems), key=lambda one: one.place)
 
 
-def lint(pipeline: Pipeline, read: ParsedFile | None = None, folder: Path | None = None) -> list[Problem]:
+def lint(pipeline: Pipeline, read: ParsedFile | None = None, folder: Path | None = None) -> list[FileProblem]:
     """The problems of a pipeline; ``folder`` is where modules of Python steps are looked for first."""
     found = _Linter(pipeline, {} if read is None else read.places, folder)
     found.run()
@@ -98,7 +98,7 @@ class _Linter:
 
     def __init__(self, pipeline: Pipeline, places: Mapping[str, FilePosition], folder: Path | None) -> None:
         self.pipeline, self.places, self.folder = pipeline, places, folder
-        self.problems: list[Problem] = []
+        self.problems: list[FileProblem] = []
         self.left = SQL_MOST
         self.twice: list[str] = []
         """Names that the newest step gives to two columns."""
@@ -107,7 +107,7 @@ class _Linter:
         self._known: tuple[Columns | None, frozenset[str]] = None, frozenset()
 
     def say(self, path: str, message: str, *, error: bool = True) -> None:
-        self.problems.append(Problem(self.places.get(path, _START), message, error))
+        self.problems.append(FileProblem(self.places.get(path, _START), message, error))
 
     def run(self) -> None:
         feed = self.pipeline.source.feed
@@ -174,23 +174,23 @@ class _Linter:
     def decode(self, decode: Decode) -> Columns | None:
         """The decoded fields with their types, None where they are not known."""
         kind = decode.format
-        has_schema = kind in (Format.AVRO, Format.PROTOBUF)
-        if decode.fields is not None and kind is not Format.JSON:
+        has_schema = kind in (ValueFormat.AVRO, ValueFormat.PROTOBUF)
+        if decode.fields is not None and kind is not ValueFormat.JSON:
             what = "come from its schema" if has_schema else "are one, value"
             self.say("decode", f"fields: the columns of {kind.value} {what}")
-        if decode.registry is not None and not has_schema and kind is not Format.JSON:
+        if decode.registry is not None and not has_schema and kind is not ValueFormat.JSON:
             self.say("decode", "registry: only avro, protobuf and json have schemas there")
         if decode.schema_file is not None and not has_schema:
             self.say("decode", "schema_file: only avro and protobuf have one")
-        if decode.message is not None and kind is not Format.PROTOBUF:
+        if decode.message is not None and kind is not ValueFormat.PROTOBUF:
             self.say("decode", "message: only protobuf has messages")
         for name in ("subject", "version"):
             if getattr(decode, name) is not None and decode.registry is None:
                 self.say("decode", f"{name}: only a 'registry' has subjects and versions")
         if has_schema or decode.registry is not None:
             return self.schema(decode)
-        if kind is not Format.JSON:
-            return {"value": "string" if kind is Format.TEXT else "binary"}
+        if kind is not ValueFormat.JSON:
+            return {"value": "string" if kind is ValueFormat.TEXT else "binary"}
         if not decode.fields:
             self.say("decode", "decode: json needs 'fields' (name: type)")
             return None
@@ -485,7 +485,7 @@ class _Linter:
             self.say(path, f"{what}: {name} is of type {kind[:60]}, which is never a time")
 
 
-def _of_folder(pipeline: Pipeline, read: ParsedFile) -> list[Problem]:
+def _of_folder(pipeline: Pipeline, read: ParsedFile) -> list[FileProblem]:
     """The problem of a folder that is another pipeline's, as of a file that was copied; [] where there is none."""
     place = Path(pipeline.folder) / OWNER
     if "://" in pipeline.folder or not place.is_file():
@@ -493,4 +493,4 @@ def _of_folder(pipeline: Pipeline, read: ParsedFile) -> list[Problem]:
     owner = place.read_text(encoding="utf-8", errors="replace")
     if owner.strip() in ("", pipeline.name):
         return []
-    return [Problem(read.places.get("folder", _START), other_owner(pipeline.folder, owner, pipeline.name), True)]
+    return [FileProblem(read.places.get("folder", _START), other_owner(pipeline.folder, owner, pipeline.name), True)]

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import NamedTuple
 
 from moldau.model.counted import counted
-from moldau.pipeline.folder import Folder
+from moldau.pipeline.folder import PipelineFolder
 from moldau.pipeline.maintain_options import again_ms, every_ms
 from moldau.pipeline.spec import Maintain, Pipeline, TableSink
 from moldau.pipeline.typed import read_json
@@ -108,7 +108,7 @@ def as_text(did: Mapping[str, int], took_ms: int) -> str:
     return f"{', '.join(parts)}, in {took_ms / 1000:,.1f} s"
 
 
-def maintenance(pipeline: Pipeline, folder: Folder) -> list[dict[str, object]]:
+def maintenance(pipeline: Pipeline, folder: PipelineFolder) -> list[dict[str, object]]:
     """What ``status`` shows of each table that is maintained; ``told`` is that in words, an empty text of one whose
     time has not come yet."""
     try:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cache
 
 from moldau.pipeline.books import names_of
-from moldau.pipeline.folder import Folder
+from moldau.pipeline.folder import PipelineFolder
 from moldau.pipeline.maintain_options import again_ms, retention_hours, target_bytes
 from moldau.pipeline.maintained import Maintained, MaintainedTable, as_text, is_due, keep, maintained, places
 from moldau.pipeline.said import one_line, words
@@ -36,7 +36,7 @@ class Maintaining:
     def __init__(
         self,
         pipeline: Pipeline,
-        folder: Folder,
+        folder: PipelineFolder,
         *,
         say: Callable[[str], None] = lambda text: None,
         stopping: Callable[[], bool] = lambda: False,

@@ -13,20 +13,20 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from moldau.broker.metrics.text import CONTENT_TYPE, Family, page
 from moldau.pipeline import books, positions
 from moldau.pipeline.feed.positions import feed_lag
-from moldau.pipeline.folder import Folder
+from moldau.pipeline.folder import PipelineFolder
 from moldau.pipeline.spec import Pipeline
 
 STATES = ("running", "paused", "failed", "done", "stopped", "lost", "unknown")
 
 
-def metrics(pipeline: Pipeline, folder: Folder) -> str:
+def metrics(pipeline: Pipeline, folder: PipelineFolder) -> str:
     """The page: what the books say, and how far behind the pipeline is."""
     return page([*_of_books(pipeline.name, folder), *_of_lag(pipeline, folder)])
 
 
-def _of_books(name: str, folder: Folder) -> Iterable[Family]:
+def _of_books(name: str, folder: PipelineFolder) -> Iterable[Family]:
     last, state = folder.books.last(), folder.state()
-    totals = books.Totals() if last is None else last.totals
+    totals = books.BookTotals() if last is None else last.totals
     records = Family("moldau_pipeline_records_total", "Records by what became of them, and the stage that said so.")
     for topic, of in totals.topics.items():
         for outcome, count in of.items():
@@ -60,7 +60,7 @@ def _of_books(name: str, folder: Folder) -> Iterable[Family]:
     yield from (records, rows, said)
 
 
-def _of_lag(pipeline: Pipeline, folder: Folder) -> Iterable[Family]:
+def _of_lag(pipeline: Pipeline, folder: PipelineFolder) -> Iterable[Family]:
     lag = Family("moldau_pipeline_lag_offsets", "Offsets between where the pipeline is and the log's end.")
     known = Family("moldau_pipeline_lag_known", "1 when the cluster could be asked for the ends of its logs.")
     if pipeline.source.feed is not None:
@@ -75,7 +75,7 @@ def _of_lag(pipeline: Pipeline, folder: Folder) -> Iterable[Family]:
     return [known, lag]
 
 
-def _of_feed(pipeline: Pipeline, folder: Folder, known: Family) -> Iterable[Family]:
+def _of_feed(pipeline: Pipeline, folder: PipelineFolder, known: Family) -> Iterable[Family]:
     lag = Family("moldau_pipeline_lag_versions", "Versions of the table between where the pipeline is and the newest.")
     try:
         found = feed_lag(pipeline, folder)

@@ -13,12 +13,12 @@ from html import escape
 
 from moldau.model.counted import counted
 from moldau.pipeline import books, positions
-from moldau.pipeline.books import Line, Totals
+from moldau.pipeline.books import BookLine, BookTotals
 from moldau.pipeline.feed.positions import FeedLag, feed_lag
-from moldau.pipeline.folder import Folder, RunState
+from moldau.pipeline.folder import PipelineFolder, RunState
 from moldau.pipeline.maintained import maintenance
 from moldau.pipeline.plots import Series, across, bars, steps
-from moldau.pipeline.positions import Lag
+from moldau.pipeline.positions import PipelineLag
 from moldau.pipeline.said import first_line
 from moldau.pipeline.spec import Pipeline
 
@@ -36,33 +36,33 @@ svg { display: block; width: 100%; height: auto; } svg text { font: 12px system-
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class PageContents:
     """What the page is made of; ``lags`` is None where the cluster, or the table, could not be asked."""
 
     name: str
     state: RunState | None
-    lines: Sequence[Line]
-    lags: Sequence[Lag] | FeedLag | None
+    lines: Sequence[BookLine]
+    lags: Sequence[PipelineLag] | FeedLag | None
     why_no_lags: str = ""
     maintenance: Sequence[Mapping[str, object]] = ()
 
 
-def shown_of(pipeline: Pipeline, folder: Folder) -> Shown:
+def shown_of(pipeline: Pipeline, folder: PipelineFolder) -> PageContents:
     """What there is to show now; BrokenLine when the books cannot be read."""
-    lags: Sequence[Lag] | FeedLag | None = None
+    lags: Sequence[PipelineLag] | FeedLag | None = None
     why = ""
     try:
         lags = positions.lags(pipeline, folder) if pipeline.source.feed is None else feed_lag(pipeline, folder)
     except Exception as error:  # of the cluster, or the table: the books are shown without it, and the page says why
         why = first_line(error)
     tables = maintenance(pipeline, folder)
-    return Shown(pipeline.name, folder.state(), folder.books.newest(LINES_MOST), lags, why, tables)
+    return PageContents(pipeline.name, folder.state(), folder.books.newest(LINES_MOST), lags, why, tables)
 
 
-def page(shown: Shown, now_ms: int) -> str:
+def page(shown: PageContents, now_ms: int) -> str:
     """The page, as of a time."""
     last = shown.lines[-1] if shown.lines else None
-    totals = Totals() if last is None else last.totals
+    totals = BookTotals() if last is None else last.totals
     parts = [
         f"<h1>{escape(shown.name)}</h1>",
         _headline(shown, totals),
@@ -77,7 +77,7 @@ def page(shown: Shown, now_ms: int) -> str:
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(parts) + "\n</body></html>\n"
 
 
-def _headline(shown: Shown, totals: Totals) -> str:
+def _headline(shown: PageContents, totals: BookTotals) -> str:
     state = "new" if shown.state is None else shown.state.state
     message = f": {escape(shown.state.message)}" if shown.state is not None and shown.state.message else ""
     ok, out, dead = (books.outcomes(totals, one) for one in ("ok", "skip", "dlq"))
@@ -88,7 +88,7 @@ def _headline(shown: Shown, totals: Totals) -> str:
     return f'<p>State: <b>{escape(state)}</b>{message}</p>\n<p class="{how}"><b>{sums}</b></p>'
 
 
-def _batches(lines: Sequence[Line]) -> str:
+def _batches(lines: Sequence[BookLine]) -> str:
     """The plots over batches, below each other on one scale."""
     labels = [f"{_clock(one.at_ms)}" for one in lines]
     tips = [f"{one.kind} {one.batch}, {_clock(one.at_ms, whole=True)}" for one in lines]
@@ -116,7 +116,7 @@ def _batches(lines: Sequence[Line]) -> str:
     )  # fmt: skip
 
 
-def _lags(shown: Shown) -> str:
+def _lags(shown: PageContents) -> str:
     lags = shown.lags
     if lags is None:
         return f'<h2>Lag</h2><p class="note">Not known: {escape(shown.why_no_lags)}</p>'
@@ -130,7 +130,7 @@ def _lags(shown: Shown) -> str:
     return f"<h2>Lag</h2><p>{where} {'is' if left == 1 else 'are'} left to read.</p>{drawn}"
 
 
-def _sinks(totals: Totals) -> str:
+def _sinks(totals: BookTotals) -> str:
     if not totals.sinks:
         return ""
     rows = "".join(
@@ -149,7 +149,7 @@ def _maintenance(tables: Sequence[Mapping[str, object]]) -> str:
     return "\n".join(["<h2>Maintenance of tables</h2>", *told]) if told else ""
 
 
-def _count(line: Line, outcome: str) -> int:
+def _count(line: BookLine, outcome: str) -> int:
     return sum(one.records for one in line.counts if one.outcome == outcome)
 
 

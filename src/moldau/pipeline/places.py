@@ -27,7 +27,7 @@ class FilePosition(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class FileProblem:
     """What is wrong at a place, and what would be right; an ``error`` keeps the pipeline from running."""
 
     place: FilePosition
@@ -61,7 +61,7 @@ class Value:
 class NotYaml(Exception):
     """The text is not YAML; ``problem`` says where."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: FileProblem) -> None:
         super().__init__(problem.message)
         self.problem = problem
 
@@ -76,17 +76,17 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-def parse(text: str, variables: Mapping[str, str]) -> tuple[Value, list[Problem]]:
+def parse(text: str, variables: Mapping[str, str]) -> tuple[Value, list[FileProblem]]:
     """The document of a text and what is wrong with it as YAML; NotYaml when it cannot be read at all."""
-    problems: list[Problem] = []
+    problems: list[FileProblem] = []
     try:
         node = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = FilePosition(1, 1) if mark is None else FilePosition(mark.line + 1, mark.column + 1)
-        raise NotYaml(Problem(place, f"not YAML: {error.problem or error.context}")) from None
+        raise NotYaml(FileProblem(place, f"not YAML: {error.problem or error.context}")) from None
     except (yaml.YAMLError, RecursionError) as error:
-        raise NotYaml(Problem(FilePosition(1, 1), f"not YAML: {str(error).splitlines()[0]}")) from None
+        raise NotYaml(FileProblem(FilePosition(1, 1), f"not YAML: {str(error).splitlines()[0]}")) from None
     if node is None:
         return Value(FilePosition(1, 1), None, {}), problems
     return _Reader(variables, problems).read(node, ()), problems
@@ -95,7 +95,7 @@ def parse(text: str, variables: Mapping[str, str]) -> tuple[Value, list[Problem]
 class _Reader:
     """Turns nodes into values; ``problems`` gathers what is wrong on the way."""
 
-    def __init__(self, variables: Mapping[str, str], problems: list[Problem]) -> None:
+    def __init__(self, variables: Mapping[str, str], problems: list[FileProblem]) -> None:
         self._variables, self._problems, self._loader = variables, problems, _Loader("")
         self._left = 100_000
         """How many values may still be read: anchors can name a few lines a billion times."""
@@ -104,7 +104,7 @@ class _Reader:
         place = FilePosition(node.start_mark.line + 1, node.start_mark.column + 1)
         self._left -= 1
         if self._left < 0 or id(node) in above or len(above) > 50:
-            raise NotYaml(Problem(place, "too deep or too large for a pipeline (an alias that holds itself?)"))
+            raise NotYaml(FileProblem(place, "too deep or too large for a pipeline (an alias that holds itself?)"))
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, place, (*above, id(node)))
         if isinstance(node, yaml.SequenceNode):
@@ -119,11 +119,13 @@ class _Reader:
         for key, value in node.value:
             at = FilePosition(key.start_mark.line + 1, key.start_mark.column + 1)
             if not isinstance(key, yaml.ScalarNode):
-                self._problems.append(Problem(at, "a name is expected here"))
+                self._problems.append(FileProblem(at, "a name is expected here"))
                 continue
             if key.value in found:
                 first = keys[key.value].line
-                self._problems.append(Problem(at, f"{key.value!r} stands here a second time (first in line {first})"))
+                self._problems.append(
+                    FileProblem(at, f"{key.value!r} stands here a second time (first in line {first})")
+                )
                 continue
             keys[key.value], found[key.value] = at, self.read(value, above)
         return Value(place, found, keys)
@@ -137,7 +139,7 @@ class _Reader:
         try:
             found = self._loader.construct_object(node)
         except (yaml.YAMLError, ValueError):
-            self._problems.append(Problem(place, f"{node.value!r} is not a value of the kind {node.tag}"))
+            self._problems.append(FileProblem(place, f"{node.value!r} is not a value of the kind {node.tag}"))
             return None, node.value
         kept = found if isinstance(found, (str, int, float, bool)) or found is None else str(node.value)
         return kept, node.value
@@ -149,12 +151,12 @@ class _Reader:
                 return "$"
             if name is None:
                 why = "is not closed or names no variable: ${NAME} and ${NAME:-default} do; $$ is a dollar sign"
-                self._problems.append(Problem(place, f"{found[0]!r} {why}"))
+                self._problems.append(FileProblem(place, f"{found[0]!r} {why}"))
                 return ""
             value = self._variables.get(name, default)
             if value is None:
                 hint = f"${{{name}:-default}} gives a default"
-                self._problems.append(Problem(place, f"the environment has no {name}; {hint}"))
+                self._problems.append(FileProblem(place, f"the environment has no {name}; {hint}"))
                 return ""
             return value
 

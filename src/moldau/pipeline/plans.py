@@ -9,7 +9,7 @@ import re
 import uuid
 from typing import TypeVar
 
-from moldau.pipeline.folder import BrokenFile
+from moldau.pipeline.folder import BrokenPipelineFile
 from moldau.pipeline.typed import read_json
 from moldau.spark.tables.stores import Store
 
@@ -18,14 +18,14 @@ _NAME = re.compile(r"[a-z]+-[0-9a-f-]{36}")
 
 
 def plans(store: Store, folder: str, kind: type[P], what: str) -> list[tuple[P, bool, bool]]:
-    """Each plan in a folder, whether it was carried out, and whether it was given up. BrokenFile names a file that is
-    no plan; ``what`` says of whom, and what removing it comes to."""
+    """Each plan in a folder, whether it was carried out, and whether it was given up. BrokenPipelineFile names a file
+    that is no plan; ``what`` says of whom, and what removing it comes to."""
     found = []
     for name in store.names(folder, ".json"):
         try:
             plan = read_json(kind, store.read(name) or b"")
         except ValueError as error:
-            raise BrokenFile(f"{store.uri}/{name} is no plan of {what.format(error=error)}") from None
+            raise BrokenPipelineFile(f"{store.uri}/{name} is no plan of {what.format(error=error)}") from None
         done, abandoned = (store.size(name.replace(".json", f".{end}")) is not None for end in ("done", "abandoned"))
         found.append((plan, done, abandoned))
     return found
@@ -33,12 +33,12 @@ def plans(store: Store, folder: str, kind: type[P], what: str) -> list[tuple[P, 
 
 def name_of(store: Store, folder: str, kind: str) -> str:
     """What ledgers and marks call the plans of this folder, made where there is no name yet: numbers begin anew in
-    another folder, and must not be taken for these. BrokenFile where the file holds no such name."""
+    another folder, and must not be taken for these. BrokenPipelineFile where the file holds no such name."""
     name = f"{folder}/id"
     store.put_if_absent(name, f"{kind}-{uuid.uuid4()}".encode())
     found = (store.read(name) or b"").decode(errors="replace")
     if not _NAME.fullmatch(found) or not found.startswith(f"{kind}-"):
-        raise BrokenFile(
+        raise BrokenPipelineFile(
             f"{store.uri}/{name} is no name of {folder}; restore it, or remove it where none of them was cut off: the"
             " next get another name"
         )

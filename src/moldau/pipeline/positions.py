@@ -18,7 +18,7 @@ from moldau.pipeline.books import BACKFILL, BATCH, REPLAY, names_of
 from moldau.pipeline.checkpoints import damage
 from moldau.pipeline.clusters import cluster_of
 from moldau.pipeline.feed.positions import PlannedStep, feed_steps
-from moldau.pipeline.folder import Folder
+from moldau.pipeline.folder import PipelineFolder
 from moldau.pipeline.lost import way_on
 from moldau.pipeline.maintained import plans
 from moldau.pipeline.source_options import asked_once, source_options
@@ -29,18 +29,18 @@ from moldau.spark.offsets import decode as decode_offset
 from moldau.spark.start import EARLIEST, LATEST, OfGroup
 
 if TYPE_CHECKING:
-    from moldau.pipeline.books import TakenBack, Totals
+    from moldau.pipeline.books import BookTotals, TakenBack
     from moldau.pipeline.unfinished import Unfinished
     from moldau.spark.planner import Planner
     from moldau.spark.tables import Table
-    from moldau.spark.tables.files import Held
-    from moldau.spark.tables.ledger import Entry
+    from moldau.spark.tables.files import TableContents
+    from moldau.spark.tables.ledger import LedgerEntry
 
 Offsets = Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Lag:
+class PipelineLag:
     """A partition: where the pipeline is (None: it has not begun there), what is in the log, and how much is left."""
 
     topic: str
@@ -62,13 +62,13 @@ class Lag:
         return self.end - self.next
 
 
-def positions(folder: Folder) -> Offsets | None:
+def positions(folder: PipelineFolder) -> Offsets | None:
     """Where the newest batch of the books ended; None before the first, and after a reset."""
     found = _ended(folder)
     return None if found is None else found.offsets
 
 
-def _ended(folder: Folder) -> Positions | None:
+def _ended(folder: PipelineFolder) -> Positions | None:
     """The same with the ids of the topics that it read."""
     last = folder.books.last()
     if last is None or last.totals.end is None or (not folder.has_checkpoint() and not folder.has_lost_checkpoint()):
@@ -76,7 +76,7 @@ def _ended(folder: Folder) -> Positions | None:
     return decode_offset(json.loads(last.totals.end[0]))
 
 
-def lags(pipeline: Pipeline, folder: Folder) -> list[Lag]:
+def lags(pipeline: Pipeline, folder: PipelineFolder) -> list[PipelineLag]:
     """Every partition of the source with its lag. OptionError when a topic is not there, Unreachable, OSError."""
     planner = _planner(pipeline, folder)
     try:
@@ -88,33 +88,35 @@ def lags(pipeline: Pipeline, folder: Folder) -> list[Lag]:
         planner.line.close()
     losses, known = {one.partition: one for one in lost}, {} if at is None else at.offsets
     return [
-        Lag(one.topic, one.partition, known.get(one), starts.offsets.get(one, 0), ends.offsets[one], losses.get(one))
+        PipelineLag(
+            one.topic, one.partition, known.get(one), starts.offsets.get(one, 0), ends.offsets[one], losses.get(one)
+        )
         for one in sorted(ends.offsets)
     ]
 
 
-def plan(pipeline: Pipeline, folder: Folder) -> list[PlannedStep]:
+def plan(pipeline: Pipeline, folder: PipelineFolder) -> list[PlannedStep]:
     """What a run would do now: where it begins, which tables it makes, adds columns to, or cannot write."""
     source = _feed_steps(pipeline, folder) if pipeline.source.feed is not None else _source_steps(pipeline, folder)
     maintenance = [PlannedStep(f"maintenance of {name}", how, False) for name, how in plans(pipeline)]
     return [*source, *_unfinished_steps(pipeline, folder), *_sink_steps(pipeline, folder), *maintenance]
 
 
-def _feed_steps(pipeline: Pipeline, folder: Folder) -> list[PlannedStep]:
+def _feed_steps(pipeline: Pipeline, folder: PipelineFolder) -> list[PlannedStep]:
     found = feed_steps(pipeline, folder)
     if not folder.has_lost_checkpoint():
         return found
     return [*(one for one in found if one.what != "checkpoint"), *_lost_steps(pipeline, folder)]
 
 
-def _lost_steps(pipeline: Pipeline, folder: Folder) -> list[PlannedStep]:
+def _lost_steps(pipeline: Pipeline, folder: PipelineFolder) -> list[PlannedStep]:
     return [
         PlannedStep("checkpoint", f"{folder.lost_checkpoint}: a run is refused", True),
         PlannedStep("way on", way_on(pipeline, folder), True),
     ]
 
 
-def _unfinished_steps(pipeline: Pipeline, folder: Folder) -> list[PlannedStep]:
+def _unfinished_steps(pipeline: Pipeline, folder: PipelineFolder) -> list[PlannedStep]:
     """What was begun and is finished first, or has to be."""
     from moldau.pipeline.unfinished import unfinished
 
@@ -126,7 +128,7 @@ def _unfinished_steps(pipeline: Pipeline, folder: Folder) -> list[PlannedStep]:
     return [PlannedStep(one.name, f"{one.to_text()}; {hows[one.kind]}", True) for one in unfinished(pipeline, folder)]
 
 
-def _source_steps(pipeline: Pipeline, folder: Folder) -> list[PlannedStep]:
+def _source_steps(pipeline: Pipeline, folder: PipelineFolder) -> list[PlannedStep]:
     found = lags(pipeline, folder)
     left = sum(one.lag for one in found)
     topics = ", ".join(sorted({one.topic for one in found})) or "no topic yet"
@@ -164,7 +166,7 @@ def _source_steps(pipeline: Pipeline, folder: Folder) -> list[PlannedStep]:
     return steps
 
 
-def _sink_steps(pipeline: Pipeline, folder: Folder) -> list[PlannedStep]:
+def _sink_steps(pipeline: Pipeline, folder: PipelineFolder) -> list[PlannedStep]:
     from moldau.spark.tables import Table
 
     last, absent = folder.books.last(), absent_topics(pipeline)
@@ -198,7 +200,7 @@ def _topic_step(name: str, absent: str | None) -> PlannedStep:
     return PlannedStep(name, absent or "records are added, marked", absent is not None)
 
 
-def _table_step(name: str, last: Callable[[], Entry | None], late: str, at: Sequence[str] | None) -> PlannedStep:
+def _table_step(name: str, last: Callable[[], LedgerEntry | None], late: str, at: Sequence[str] | None) -> PlannedStep:
     """What a run does with a table: ``last`` gives its newest line of the pipeline, ``at`` is where the checkpoint goes
     on, None where that is not known."""
     from moldau.spark.tables import LedgerError, TableError
@@ -226,7 +228,7 @@ def _table_step(name: str, last: Callable[[], Entry | None], late: str, at: Sequ
     return PlannedStep(name, f"goes on after batch {entry.batch_id}", False)
 
 
-def _last_of(sink: TableSink, pipeline: str) -> Entry | None:
+def _last_of(sink: TableSink, pipeline: str) -> LedgerEntry | None:
     from moldau.pipeline.sinks import open_format
 
     return open_format(sink, sink.table).last(pipeline, "")
@@ -234,7 +236,7 @@ def _last_of(sink: TableSink, pipeline: str) -> Entry | None:
 
 def verified(
     pipeline: Pipeline,
-    totals: Totals,
+    totals: BookTotals,
     begun: Sequence[Unfinished] = (),
     back: TakenBack | None = None,
     *,
@@ -310,14 +312,14 @@ def differences(sinks: Sequence[Mapping[str, object]]) -> list[str]:
     return found
 
 
-def _held(table: Table) -> Held:
+def _held(table: Table) -> TableContents:
     """What the files of a table hold, nothing where there is no table."""
-    from moldau.spark.tables.files import Held
+    from moldau.spark.tables.files import TableContents
 
-    return Held(0, []) if table.last() is None else table.held()
+    return TableContents(0, []) if table.last() is None else table.held()
 
 
-def _held_of(table: Table, names: Sequence[str]) -> Held:
+def _held_of(table: Table, names: Sequence[str]) -> TableContents:
     """What a table of dead letters holds of some pipelines' names: others may use the same table."""
     import pyarrow as pa
 
@@ -328,7 +330,7 @@ def _held_of(table: Table, names: Sequence[str]) -> Held:
     return found._replace(rows=sum(name in names for name in column.to_pylist()))
 
 
-def reset_cost(pipeline: Pipeline, folder: Folder, start: str) -> tuple[Offsets, int, int]:
+def reset_cost(pipeline: Pipeline, folder: PipelineFolder, start: str) -> tuple[Offsets, int, int]:
     """Where ``start`` comes to now, how many offsets would be read again, and how many would be left out.
 
     Read again is what the books have, and what a table has of a batch that is half written. What expired is neither:
@@ -367,7 +369,7 @@ def reset_cost(pipeline: Pipeline, folder: Folder, start: str) -> tuple[Offsets,
     return to, again, left_out
 
 
-def _ends_of(pipeline: Pipeline, folder: Folder) -> list[Offsets]:
+def _ends_of(pipeline: Pipeline, folder: PipelineFolder) -> list[Offsets]:
     """Where the batch ends that is half written, as each table that has it says."""
     from moldau.pipeline.unfinished import unfinished
 
@@ -383,7 +385,7 @@ def as_start(offsets: Offsets) -> str:
     return json.dumps(found)
 
 
-def _planner(pipeline: Pipeline, folder: Folder) -> Planner:
+def _planner(pipeline: Pipeline, folder: PipelineFolder) -> Planner:
     """A planner for who looks on: it asks once, where a run has hours and asks again. A command, a page and a scrape
     are waited for."""
     from moldau.spark.client_feed import open_feed

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from moldau.model import TopicPartition
-from moldau.pipeline.books import BATCH, REPLAY, Line
+from moldau.pipeline.books import BATCH, REPLAY, BookLine
 from moldau.spark.offsets import decode
 
 FOREVER = 1 << 63
@@ -29,7 +29,7 @@ class Span(NamedTuple):
         return max(0, self.end - self.start)
 
 
-def taken(lines: Iterable[Line], query: str | None) -> list[Span]:
+def taken(lines: Iterable[BookLine], query: str | None) -> list[Span]:
     """What the lines of the books read; of ``query``, that of the checkpoint that goes on, everything after it too."""
     found: dict[tuple[str, TopicPartition], Span] = {}
     single: list[Span] = []

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 from moldau.pipeline.durations import is_duration
 from moldau.pipeline.maintain_options import wrong_maintain
-from moldau.pipeline.places import FilePosition, NotYaml, Problem, Value, parse
+from moldau.pipeline.places import FilePosition, FileProblem, NotYaml, Value, parse
 from moldau.pipeline.schedule import parse_schedule
 from moldau.pipeline.spec import (
     KEPT_OF_RECORDS,
@@ -24,7 +24,6 @@ from moldau.pipeline.spec import (
     Decode,
     Dedup,
     Deletes,
-    Format,
     Late,
     Maintain,
     OnError,
@@ -36,6 +35,7 @@ from moldau.pipeline.spec import (
     TableFeed,
     TableSink,
     TopicSink,
+    ValueFormat,
 )
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ class ParsedFile(NamedTuple):
     """What a file says; ``draft`` is the pipeline as far as it could be read, None where there is none at all."""
 
     draft: Pipeline | None
-    problems: list[Problem]
+    problems: list[FileProblem]
     places: Mapping[str, FilePosition]
     """Where the parts stand, by path: ``check[0].rule``, ``transform[1].sql``, ``sinks[0]``."""
 
@@ -80,7 +80,7 @@ def read_file(path: str | Path, variables: Mapping[str, str] | None = None) -> P
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         return ParsedFile(
-            None, [Problem(FilePosition(1, 1), f"not UTF-8 text: byte {error.start} ({error.reason})")], {}
+            None, [FileProblem(FilePosition(1, 1), f"not UTF-8 text: byte {error.start} ({error.reason})")], {}
         )
     return read_text(text, variables, folder=path.parent)
 
@@ -99,12 +99,12 @@ def read_text(text: str, variables: Mapping[str, str] | None = None, folder: Pat
 class _Reader:
     """Goes through a document; each method reads one kind of part and gives None, or a default, for what is wrong."""
 
-    def __init__(self, problems: list[Problem], folder: Path) -> None:
+    def __init__(self, problems: list[FileProblem], folder: Path) -> None:
         self.problems, self.folder = problems, folder
         self.places: dict[str, FilePosition] = {}
 
     def wrong(self, place: FilePosition, message: str) -> None:
-        self.problems.append(Problem(place, message))
+        self.problems.append(FileProblem(place, message))
 
     # --- parts of a pipeline
 
@@ -207,10 +207,10 @@ class _Reader:
             self.places["decode"] = value.place
         names = ("format", "fields", "registry", "subject", "version", "schema_file", "message", "on_error")
         found = self.mapping(value, "decode", names) or {}
-        format = self.one_of(found.get("format"), "format", tuple(one.value for one in Format)) or "json"
+        format = self.one_of(found.get("format"), "format", tuple(one.value for one in ValueFormat)) or "json"
         file = self.text(found.get("schema_file"), "schema_file")
         return Decode(
-            format=Format(format) if format in {one.value for one in Format} else Format.JSON,
+            format=ValueFormat(format) if format in {one.value for one in ValueFormat} else ValueFormat.JSON,
             fields=None if "fields" not in found else self.words(found["fields"], "fields"),
             registry=self.text(found.get("registry"), "registry"),
             subject=self.text(found.get("subject"), "subject"),

@@ -19,7 +19,7 @@ from moldau.pipeline.feed.open import open_feed
 from moldau.pipeline.feed.planning import plan
 from moldau.pipeline.feed.positions import next_position
 from moldau.pipeline.feed.rows import rows_of
-from moldau.pipeline.folder import Folder
+from moldau.pipeline.folder import PipelineFolder
 from moldau.pipeline.lateness import checks_of
 from moldau.pipeline.positions import as_start, lags
 from moldau.pipeline.source_options import source_options
@@ -45,7 +45,9 @@ class Rehearsed:
         return {"read": self.read, "outcomes": list(self.outcomes), "rows": rows}
 
 
-def rehearse(spark: SparkSession, pipeline: Pipeline, folder: Folder, most: int, *, modules: Path | None) -> Rehearsed:
+def rehearse(
+    spark: SparkSession, pipeline: Pipeline, folder: PipelineFolder, most: int, *, modules: Path | None
+) -> Rehearsed:
     """Read up to ``most`` records from where the pipeline is, and judge and transform them."""
     if pipeline.source.feed is not None:
         rows = _of_feed(spark, pipeline, folder, most)
@@ -64,7 +66,7 @@ def rehearse(spark: SparkSession, pipeline: Pipeline, folder: Folder, most: int,
     return _judge(rows, pipeline, most, modules)
 
 
-def _of_feed(spark: SparkSession, pipeline: Pipeline, folder: Folder, most: int) -> DataFrame | None:
+def _of_feed(spark: SparkSession, pipeline: Pipeline, folder: PipelineFolder, most: int) -> DataFrame | None:
     """The next rows of a table's feed, None where there are none."""
     source = pipeline.source.feed
     assert source is not None, "a pipeline over a table"

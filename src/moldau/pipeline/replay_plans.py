@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from moldau.pipeline import books
-from moldau.pipeline.books import Line
-from moldau.pipeline.folder import Folder
+from moldau.pipeline.books import BookLine
+from moldau.pipeline.folder import PipelineFolder
 from moldau.pipeline.plans import plans
 
 FOLDER = "replays"
@@ -23,7 +23,7 @@ _BROKEN = (
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedReplay:
     """A replay: its number, and the (batch, stage) of the dead letters that it takes. ``query`` is what ledgers and
     marks call the replays of this folder; ``line`` is the line of the books that came next."""
 
@@ -39,14 +39,14 @@ class Planned:
         return not self.done and not self.abandoned
 
 
-def planned(folder: Folder) -> list[Planned]:
+def planned(folder: PipelineFolder) -> list[PlannedReplay]:
     """Every replay so far, in order."""
-    found = plans(folder.store, FOLDER, Planned, _BROKEN)
+    found = plans(folder.store, FOLDER, PlannedReplay, _BROKEN)
     known = [replace(one, done=done, abandoned=abandoned) for one, done, abandoned in found]
     return sorted(known, key=lambda one: one.number)
 
 
-def line_of(folder: Folder, planned: Planned) -> Line | None:
+def line_of(folder: PipelineFolder, planned: PlannedReplay) -> BookLine | None:
     """The line of the books that a replay has, None while it has none: whatever was written after it."""
     kept = folder.books
     end = kept.next()

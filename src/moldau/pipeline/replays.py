@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 
 from moldau.model.counted import counted
 from moldau.pipeline import books
-from moldau.pipeline.batches import Batches, Refused
+from moldau.pipeline.batches import ForeachBatch, RefusedBatch
 from moldau.pipeline.begun import refuse_while_cut_off, told_of_abandon
-from moldau.pipeline.books import Line, names_of
+from moldau.pipeline.books import BookLine, names_of
 from moldau.pipeline.clusters import cluster_of
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.feed.open import refuse_feed
-from moldau.pipeline.folder import Folder
+from moldau.pipeline.folder import PipelineFolder
 from moldau.pipeline.plans import name_of, next_number
-from moldau.pipeline.replay_plans import FOLDER, Planned, line_of, planned
+from moldau.pipeline.replay_plans import FOLDER, PlannedReplay, line_of, planned
 from moldau.pipeline.resetting import let_in
 from moldau.pipeline.said import FAULTS, words
 from moldau.pipeline.spec import Pipeline
@@ -47,7 +47,7 @@ class NoDeadLetters(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class DeadLetterGroup:
     """Dead letters of one batch and stage; ``reason`` is that of the first."""
 
     batch: str
@@ -62,13 +62,13 @@ class Group:
 class Replays:
     """The dead letters of one pipeline, and which of them were taken up again."""
 
-    def __init__(self, pipeline: Pipeline, folder: Folder) -> None:
+    def __init__(self, pipeline: Pipeline, folder: PipelineFolder) -> None:
         if pipeline.dead_letters.table is None:
             raise NoDeadLetters(f"pipeline {pipeline.name} has no dlq.table, so there is nothing to list or to replay")
         self._pipeline, self._folder = pipeline, folder
         self._table = Table(pipeline.dead_letters.table, pipeline=pipeline.name)
 
-    def waiting(self, stage: str | None = None) -> list[Group]:
+    def waiting(self, stage: str | None = None) -> list[DeadLetterGroup]:
         """The dead letters that no replay has taken up, by batch and stage."""
         taken = {tuple(group) for one in self.planned() if not one.abandoned for group in one.groups}
         rows = self._rows()
@@ -82,20 +82,25 @@ class Replays:
                 groups.setdefault(name, []).append(row)
         return [_group(name, of) for name, of in sorted(groups.items(), key=lambda one: str(one[1][0]["died_at"]))]
 
-    def planned(self) -> list[Planned]:
+    def planned(self) -> list[PlannedReplay]:
         """Every replay so far, in order."""
         return planned(self._folder)
 
-    def line_of(self, planned: Planned) -> Line | None:
+    def line_of(self, planned: PlannedReplay) -> BookLine | None:
         """The line of the books that a replay has, None while it has none."""
         return line_of(self._folder, planned)
 
     def replay(
-        self, spark: SparkSession, groups: Sequence[Group], *, modules: Path | None, on_line: Callable[[Line], None]
-    ) -> Line | None:
+        self,
+        spark: SparkSession,
+        groups: Sequence[DeadLetterGroup],
+        *,
+        modules: Path | None,
+        on_line: Callable[[BookLine], None],
+    ) -> BookLine | None:
         """Finish a replay that was cut off, if there is one, then take up ``groups``; the last line of the books.
 
-        Refused when a policy of the pipeline forbids it: then these dead letters stay as they are.
+        RefusedBatch when a policy of the pipeline forbids it: then these dead letters stay as they are.
         """
         refuse_feed(self._pipeline, "a replay of dead letters")
         line = None
@@ -107,20 +112,22 @@ class Replays:
             refuse_while_cut_off(self._pipeline, self._folder, "a replay")
             number = next_number(self._folder.store, FOLDER)
             taken = [(one.batch, one.stage) for one in groups]
-            chosen = Planned(number, taken, self._query(), self._folder.books.next())
+            chosen = PlannedReplay(number, taken, self._query(), self._folder.books.next())
             content = {"number": number, "groups": taken, "query": chosen.query, "line": chosen.line}
             plan = f"{FOLDER}/{number:09d}.json"
             self._folder.store.put_if_absent(plan, json.dumps(content).encode())
             try:
                 line = self._carry_out(spark, chosen, modules, on_line)
-            except Refused:  # before anything was written: the dead letters are as they were, and hold up no others
+            except (
+                RefusedBatch
+            ):  # before anything was written: the dead letters are as they were, and hold up no others
                 self._folder.store.delete(plan)
                 raise
         return line
 
     def _carry_out(
-        self, spark: SparkSession, planned: Planned, modules: Path | None, on_line: Callable[[Line], None]
-    ) -> Line:
+        self, spark: SparkSession, planned: PlannedReplay, modules: Path | None, on_line: Callable[[BookLine], None]
+    ) -> BookLine:
         pipeline = self._pipeline
         done = f"{FOLDER}/{planned.number:09d}.done"
         line = self.line_of(planned)
@@ -134,7 +141,7 @@ class Replays:
         chosen = rows.filter(_mask([place in wanted for place in places])).select(list(_RECORD))
         as_replay = replace(pipeline, name=f"{pipeline.name}.{books.REPLAY}")
         let_in(as_replay, self._folder, planned.query)
-        batches = Batches(
+        batches = ForeachBatch(
             as_replay,
             plan_decode(pipeline.decode, pipeline.source.topics),
             self._folder.books,
@@ -148,7 +155,7 @@ class Replays:
         key = BatchKey(planned.query, planned.number)
         try:
             line = batches.take(spark.createDataFrame(chosen), key, f"replay-{planned.number}")
-        except Refused:
+        except RefusedBatch:
             raise
         except Exception as error:
             if type(error) in FAULTS or self.line_of(planned) is not None:
@@ -158,7 +165,7 @@ class Replays:
         self._folder.store.write(done, b"")
         return line
 
-    def _leads_on(self, planned: Planned) -> str:
+    def _leads_on(self, planned: PlannedReplay) -> str:
         """What can be done about a replay that failed. One of which no sink has anything is given up at once: its dead
         letters wait again, and those that it wrote are copies of them. Where a table cannot be read nobody knows."""
         again = "`moldau pipeline dlq replay FILE`"
@@ -207,9 +214,9 @@ def places_of(records: pa.Table) -> str:
     return f"{counted(records.num_rows, 'dead letter')} ({', '.join(told[:_PLACES_MOST])}{more})"
 
 
-def _group(name: tuple[str, str], of: Sequence[dict[str, object]]) -> Group:
+def _group(name: tuple[str, str], of: Sequence[dict[str, object]]) -> DeadLetterGroup:
     first = min(of, key=lambda row: (str(row["topic"]), int(str(row["partition"])), int(str(row["offset"]))))
-    return Group(
+    return DeadLetterGroup(
         batch=name[0],
         stage=name[1],
         records=len(of),

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from moldau.pipeline.books import TakenBack
-from moldau.pipeline.folder import Folder
+from moldau.pipeline.folder import PipelineFolder
 from moldau.pipeline.sinks import open_table
 from moldau.pipeline.spec import Pipeline, TableSink
 from moldau.spark.tables import LedgerError, Table, TableError
 from moldau.spark.tables.ledger import ANYONE
 
 
-def reset(pipeline: Pipeline, folder: Folder, start: str, back: TakenBack | None = None) -> str | None:
+def reset(pipeline: Pipeline, folder: PipelineFolder, start: str, back: TakenBack | None = None) -> str | None:
     """Begin at ``start`` next time; the name of the checkpoint that was set aside, None when there was none. ``back``
     is what tables do not hold any more, as ``taken_back`` finds it: they forget here that they were taken back.
 
@@ -36,7 +36,7 @@ def reset(pipeline: Pipeline, folder: Folder, start: str, back: TakenBack | None
     return folder.set_checkpoint_aside()
 
 
-def let_in(pipeline: Pipeline, folder: Folder, query: str) -> None:
+def let_in(pipeline: Pipeline, folder: PipelineFolder, query: str) -> None:
     """Let each table take the replays or backfills ``query``, where the newest that it has are of another folder, or of
     before folders had names of their own for them: those are over, since this one holds the pipeline."""
     for _, table in tables_of(pipeline, folder):
@@ -50,7 +50,7 @@ def let_in(pipeline: Pipeline, folder: Folder, query: str) -> None:
             table.reset()
 
 
-def tables_of(pipeline: Pipeline, folder: Folder, more: Sequence[str] = ()) -> list[tuple[str, Table]]:
+def tables_of(pipeline: Pipeline, folder: PipelineFolder, more: Sequence[str] = ()) -> list[tuple[str, Table]]:
     """Every table that the pipeline writes with the sink that it is of, those of its topics as far as the file or the
     books know topics, and of ``more`` topics."""
     last = folder.books.last()

@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from moldau.client.addresses import addresses
 from moldau.client.client import ClientOptions
 from moldau.pipeline.absent import absent_topics
-from moldau.pipeline.batches import Batches, Refused
-from moldau.pipeline.books import Line
+from moldau.pipeline.batches import ForeachBatch, RefusedBatch
+from moldau.pipeline.books import BookLine
 from moldau.pipeline.checkpoints import damage
 from moldau.pipeline.clusters import NoCluster, cluster_of
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.durations import seconds
-from moldau.pipeline.folder import BrokenFile, Folder
+from moldau.pipeline.folder import BrokenPipelineFile, PipelineFolder
 from moldau.pipeline.lost import refuse_contradictions, refuse_lost_checkpoint
 from moldau.pipeline.maintaining import Maintaining
 from moldau.pipeline.reading import PipelineError, load
@@ -99,7 +99,7 @@ class Runner:
         file: Path | None = None,
         once: bool = False,
         say: Callable[[str], None] = lambda text: None,
-        on_line: Callable[[Line], None] = lambda line: None,
+        on_line: Callable[[BookLine], None] = lambda line: None,
         session: Callable[[Pipeline], SparkSession] | None = None,
     ) -> None:
         self._pipeline, self._file, self._once = pipeline, file, once
@@ -113,7 +113,7 @@ class Runner:
         """The maintenance of the tables, with the pipeline it was made for: a file that is read again gives another."""
         self._publishes = False
         """Whether the Spark session has the listener that commits positions for group tools."""
-        self.folder = Folder(pipeline)
+        self.folder = PipelineFolder(pipeline)
 
     def stop(self) -> None:
         """End after the step that is under way; for a signal handler or another thread."""
@@ -122,8 +122,8 @@ class Runner:
     def run(self) -> Ended:
         """Run until it is stopped; with ``once``, until all is written that was there at the beginning.
 
-        IsRunning when another process has the pipeline; SamePlaceError, DecodeError, OptionError, Refused (a policy of
-        ``fail``), StreamingQueryException and others when it cannot go on.
+        IsRunning when another process has the pipeline; SamePlaceError, DecodeError, OptionError, RefusedBatch (a
+        policy of ``fail``), StreamingQueryException and others when it cannot go on.
         """
         refuse_same_places(self._pipeline)
         with self.folder.locked():
@@ -147,9 +147,9 @@ class Runner:
             return found
 
     def _refuse_damage(self) -> None:
-        """BrokenFile where Spark could not read the checkpoint."""
+        """BrokenPipelineFile where Spark could not read the checkpoint."""
         if (damaged := damage(self.folder.store)) is not None:
-            raise BrokenFile(damaged)
+            raise BrokenPipelineFile(damaged)
 
     def _beside(self) -> AbstractContextManager[object]:
         """What goes on beside the batches: groups whose offsets are translated."""
@@ -228,7 +228,7 @@ class Runner:
             self.folder.say("running")
         return Ended.STOPPED
 
-    def _round(self, spark: SparkSession, batches: Batches) -> Ended | None:
+    def _round(self, spark: SparkSession, batches: ForeachBatch) -> Ended | None:
         """Run the query until it ends; None when a batch was refused by a policy that pauses."""
         from moldau.spark.supervise import BEGINNINGS, run
 
@@ -267,7 +267,7 @@ class Runner:
             if not self._stop.is_set():
                 raise
 
-    def _begin(self, spark: SparkSession, batches: Batches) -> StreamingQuery:
+    def _begin(self, spark: SparkSession, batches: ForeachBatch) -> StreamingQuery:
         pipeline = self._pipeline
         options = source_options(pipeline, cluster_of(pipeline), start=self.folder.start())
         rows = spark.readStream.format("moldau").options(**options).load()
@@ -277,14 +277,14 @@ class Runner:
             return stream.trigger(availableNow=True).start()
         return stream.trigger(processingTime=f"{round(seconds(pipeline.every) * 1000)} milliseconds").start()
 
-    def _batches(self) -> Batches | None:
+    def _batches(self) -> ForeachBatch | None:
         """What writes batches; None when we are stopped while a registry is asked."""
         pipeline = self._pipeline
         self._publish(pipeline)
         decoding = unless_stopped(lambda: plan_decode(pipeline.decode, pipeline.source.topics), self._stop)
         if decoding is None:
             return None
-        return Batches(
+        return ForeachBatch(
             pipeline,
             decoding,
             self.folder.books,
@@ -295,7 +295,7 @@ class Runner:
             store=self.folder.store,
         )
 
-    def _took(self, line: Line) -> None:
+    def _took(self, line: BookLine) -> None:
         """A batch is in the books: tell of it, and maintain the tables that are due before the next one begins."""
         self._on_line(line)
         self._maintain()
@@ -364,13 +364,13 @@ def sound(file: Path) -> Pipeline:
 
 def leaderless(cluster: str, source: Source) -> str | None:
     """Which partitions of the source have no leader, as a sentence; None where all have one, or nobody tells."""
-    from moldau.client.sync import Cluster, Refused
+    from moldau.client.sync import Cluster
     from moldau.spark.options import java_pattern
 
     try:
         with Cluster(cluster, options=ClientOptions(api_timeout_ms=_LOOK_MS)) as found:
             topics = found.topics(source.topics or None)
-    except (OSError, Refused):
+    except (OSError, RefusedBatch):
         return None
     if source.pattern is not None:
         matches = java_pattern(source.pattern).search
@@ -442,4 +442,4 @@ def stopped_by_signals(runner: Stoppable) -> Iterator[None]:
             signal.signal(one, handler)
 
 
-__all__ = ["Ended", "NoCluster", "Refused", "Runner", "cluster_of", "stopped_by_signals"]
+__all__ = ["Ended", "NoCluster", "RefusedBatch", "Runner", "cluster_of", "stopped_by_signals"]

@@ -34,7 +34,7 @@ class SamePlaceError(Exception):
     """A pipeline whose parts name one place; the message has one line for each."""
 
 
-class Topic(NamedTuple):
+class WrittenTopic(NamedTuple):
     """A topic that is written: by which part of the file, what that is, the topic's name there and its own, and the
     cluster, an empty text where nothing says it."""
 
@@ -206,15 +206,15 @@ def _of_topics(pipeline: Pipeline) -> Iterator[Clash]:
             yield Clash(path, f"{what}: topic {name} is what the pipeline reads; it would never come to an end")
 
 
-def topics_of(pipeline: Pipeline) -> Iterator[Topic]:
+def topics_of(pipeline: Pipeline) -> Iterator[WrittenTopic]:
     """The topics that are written."""
     ours = _cluster(pipeline)
     for at, sink in enumerate(pipeline.sinks):
         if isinstance(sink, TopicSink):
             cluster = sink.options.get("kafka.bootstrap.servers") or sink.cluster or ours
-            yield Topic(f"sinks[{at}]", "a sink", sink.name, sink.topic, cluster)
+            yield WrittenTopic(f"sinks[{at}]", "a sink", sink.name, sink.topic, cluster)
     if pipeline.dead_letters.topic is not None:
-        yield Topic("dlq", "dlq", pipeline.dead_letters.topic, pipeline.dead_letters.topic, ours)
+        yield WrittenTopic("dlq", "dlq", pipeline.dead_letters.topic, pipeline.dead_letters.topic, ours)
 
 
 def _cluster(pipeline: Pipeline) -> str:

@@ -12,7 +12,7 @@ from moldau.client.client import Refused
 from moldau.client.sync import Cluster
 from moldau.model import Code, TopicPartition
 from moldau.pipeline.columns import RESERVED
-from moldau.pipeline.spec import Format
+from moldau.pipeline.spec import ValueFormat
 from moldau.spark.start import EARLIEST, LATEST
 from moldau.wire.batch import headers, records
 
@@ -28,7 +28,7 @@ class Sample:
     """What was found: ``fields`` (JSON only) with type words that hold every value seen; ``left_out`` says of a field
     why it has none. ``seen`` counts the records with a value."""
 
-    format: Format
+    format: ValueFormat
     seen: int
     fields: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
@@ -68,7 +68,7 @@ def sample_of(values: Iterable[bytes | None]) -> Sample:
     if not objects:
         is_text = bool(there) and all(map(_is_text, there))
         prefixed = bool(there) and all(one[:1] == b"\0" and len(one) > _REGISTRY_PREFIX for one in there)
-        return Sample(Format.TEXT if is_text else Format.RAW, len(there), has_registry_prefix=prefixed)
+        return Sample(ValueFormat.TEXT if is_text else ValueFormat.RAW, len(there), has_registry_prefix=prefixed)
     fields: dict[str, str] = {}
     left_out: dict[str, str] = {}
     for name in dict.fromkeys(name for one in objects for name in one):
@@ -84,8 +84,8 @@ def sample_of(values: Iterable[bytes | None]) -> Sample:
         else:
             fields[name] = kind
     if not fields:
-        return Sample(Format.TEXT, len(there), left_out=left_out)
-    return Sample(Format.JSON, len(there), fields, left_out)
+        return Sample(ValueFormat.TEXT, len(there), left_out=left_out)
+    return Sample(ValueFormat.JSON, len(there), fields, left_out)
 
 
 def kind_of(values: Sequence[object]) -> str | None:

@@ -26,7 +26,7 @@ _FARTHEST = timedelta(days=366 * 8)
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class RunTimes:
     """The minutes at which a run begins."""
 
     text: str
@@ -65,14 +65,14 @@ class Schedule:
         return day or weekday if self.either_day else day and weekday
 
 
-def parse_schedule(text: str) -> Schedule:
+def parse_schedule(text: str) -> RunTimes:
     """The schedule of a text; ValueError, with what is wrong, when it is none or never comes."""
     fields = _SHORT.get(text.strip().lower(), text).split()
     if len(fields) != len(_FIELDS):
         raise ValueError(f"{text!r} is no schedule: five fields ({', '.join(_FIELDS)}), or {', '.join(_SHORT)}")
     minutes, hours, days, months, weekdays = (_field(one, at) for at, one in enumerate(fields))
     limited = not fields[2].startswith("*") and not fields[4].startswith("*")
-    found = Schedule(text, minutes, hours, days, months, frozenset(one % 7 for one in weekdays), limited)
+    found = RunTimes(text, minutes, hours, days, months, frozenset(one % 7 for one in weekdays), limited)
     found.after(datetime(2026, 1, 1))  # noqa: DTZ001  # a schedule is in the machine's own time, as cron's
     return found
 

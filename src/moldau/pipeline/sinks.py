@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from moldau.pipeline import columns as names
 from moldau.pipeline.absent import refuse_absent
-from moldau.pipeline.books import Wrote
+from moldau.pipeline.books import SinkRows
 from moldau.pipeline.spec import KEPT_OF_RECORDS, DeadLetters, Deletes, TableFeed, TableSink, TopicSink
 from moldau.spark.produce import MARK
 from moldau.spark.rows import quoted, row_json
@@ -38,7 +38,7 @@ class Target(Protocol):
         """TableError where a table that is there would refuse the columns of these rows, which are ``count`` and come
         from these topics; TopicAbsent where the topic for them is not there. Writes nothing."""
 
-    def write(self, rows: DataFrame, key: BatchKey, count: int) -> Wrote:
+    def write(self, rows: DataFrame, key: BatchKey, count: int) -> SinkRows:
         """Write a batch of ``count`` rows, unless it is there already."""
 
 
@@ -84,7 +84,7 @@ class IntoTable:
     def check(self, rows: DataFrame, sources: Sequence[str], count: int) -> None:
         _check(self.table, rows)
 
-    def write(self, rows: DataFrame, key: BatchKey, count: int) -> Wrote:
+    def write(self, rows: DataFrame, key: BatchKey, count: int) -> SinkRows:
         return wrote(self.table, self.table.append(rows, key), key)
 
 
@@ -104,10 +104,10 @@ class IntoTables:
         for topic in sources:
             _check(self.tables.table(topic), rows)
 
-    def write(self, rows: DataFrame, key: BatchKey, count: int) -> Wrote:
+    def write(self, rows: DataFrame, key: BatchKey, count: int) -> SinkRows:
         found = self.tables.append(self._routed(rows), key)
         parts = [wrote(self.tables.table(topic), one, key) for topic, one in found.items()]
-        return Wrote(sum(one.rows for one in parts), any(one.again for one in parts))
+        return SinkRows(sum(one.rows for one in parts), any(one.again for one in parts))
 
     def _routed(self, rows: DataFrame) -> DataFrame:
         """The rows as their tables have them, with the column that says which one is whose."""
@@ -146,13 +146,13 @@ class ToTopic:
             refuse_absent(self._cluster, self._sink.topic)
             self._topic_exists = True
 
-    def write(self, rows: DataFrame, key: BatchKey, count: int) -> Wrote:
+    def write(self, rows: DataFrame, key: BatchKey, count: int) -> SinkRows:
         if count:
             options = {"kafka.bootstrap.servers": self._cluster, **self._sink.options}
             if "timestamp" in self._sink.keep:
                 options["keepTimestamp"] = "true"
             write_marked(as_records(rows, self._sink, self._feed), self._sink.topic, key, options)
-        return Wrote(count)
+        return SinkRows(count)
 
 
 def write_marked(rows: DataFrame, topic: str, key: BatchKey, options: Mapping[str, str]) -> None:
@@ -171,15 +171,15 @@ def open_table(sink: TableSink, pipeline: str) -> Table:
     return Table(open_format(sink, sink.table), pipeline=pipeline, evolve=sink.evolve)
 
 
-def wrote(table: Table, found: Written, key: BatchKey) -> Wrote:
+def wrote(table: Table, found: Written, key: BatchKey) -> SinkRows:
     """What the table has of this batch, whichever run of it wrote it."""
     if not found.skipped:
-        return Wrote(found.rows)
+        return SinkRows(found.rows)
     last = table.last(key.query_id)
     if last is None or last.batch_id != key.batch_id:
         at = "it is gone" if last is None else f"it has batch {last.batch_id}"
         raise TableError(f"{table.store}: batch {key.batch_id} is not the newest there ({at}), nor in the books")
-    return Wrote(last.rows, again=True)
+    return SinkRows(last.rows, again=True)
 
 
 def as_records(rows: DataFrame, sink: TopicSink, feed: TableFeed | None = None) -> DataFrame:

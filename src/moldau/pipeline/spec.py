@@ -39,7 +39,7 @@ class OnError(Enum):
     """The record is written to the dead letters, with its raw bytes, its place and the reason."""
 
 
-class Format(Enum):
+class ValueFormat(Enum):
     """How the value of a record is encoded."""
 
     JSON = "json"
@@ -118,7 +118,7 @@ class Decode:
     without a registry's prefix. ``message`` names the message of a Protobuf schema, the first unless it is said.
     """
 
-    format: Format = Format.JSON
+    format: ValueFormat = ValueFormat.JSON
     fields: Mapping[str, str] | None = None
     registry: str | None = None
     subject: str | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from moldau.pipeline.books import TakenBack, waiting
-from moldau.pipeline.folder import Folder
+from moldau.pipeline.folder import PipelineFolder
 from moldau.pipeline.lost import end_of_books
 from moldau.pipeline.positions import fewer, verified
 from moldau.pipeline.replays import Replays
@@ -18,7 +18,7 @@ from moldau.pipeline.unfinished import unfinished
 from moldau.spark.tables import LedgerError, Table
 
 
-def taken_back(pipeline: Pipeline, folder: Folder, *, accept: bool = False) -> TakenBack:
+def taken_back(pipeline: Pipeline, folder: PipelineFolder, *, accept: bool = False) -> TakenBack:
     """What tables whose newest line says that they were taken back have less than by the books, and no reset has noted
     yet; with ``accept`` what any table has less, whatever took it away. A table that does not keep every row tells
     nothing, nor does one whose files are damaged."""
@@ -39,7 +39,7 @@ def taken_back(pipeline: Pipeline, folder: Folder, *, accept: bool = False) -> T
     return TakenBack(rows, gone)
 
 
-def way_on(pipeline: Pipeline, folder: Folder, sinks: Sequence[Mapping[str, object]]) -> str | None:
+def way_on(pipeline: Pipeline, folder: PipelineFolder, sinks: Sequence[Mapping[str, object]]) -> str | None:
     """What lets the books balance where tables that ``verified`` looked at hold fewer rows; None where none does, or
     where one was taken back and its reset is to come, which reads again what went, and has the books count it no
     more."""
@@ -54,7 +54,7 @@ def way_on(pipeline: Pipeline, folder: Folder, sinks: Sequence[Mapping[str, obje
     )
 
 
-def tables_taken_back(pipeline: Pipeline, folder: Folder) -> set[str]:
+def tables_taken_back(pipeline: Pipeline, folder: PipelineFolder) -> set[str]:
     """The sinks with a table whose newest line says that it was taken back."""
     return {name for name, table in tables_of(pipeline, folder) if _is_taken_back(table)}
 

@@ -6,7 +6,7 @@ import json
 import re
 
 from moldau.pipeline.sampling import Sample
-from moldau.pipeline.spec import Format
+from moldau.pipeline.spec import ValueFormat
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _NOT_TEXT = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
@@ -50,7 +50,7 @@ def template(name: str, topic: str, cluster: str, sample: Sample) -> str:
         cluster=quoted(cluster),
         format=sample.format.value,
         fields=fields,
-        column=(*columns, "value" if sample.format is not Format.JSON else "_key")[0],
+        column=(*columns, "value" if sample.format is not ValueFormat.JSON else "_key")[0],
         table=quoted(f"tables/{name}"),
         dead=quoted(f"tables/{name}-dead"),
     )

@@ -13,13 +13,13 @@ from typing import Protocol
 from moldau.model.counted import counted
 from moldau.pipeline.reading import PipelineError
 from moldau.pipeline.running import Ended
-from moldau.pipeline.schedule import Schedule
+from moldau.pipeline.schedule import RunTimes
 
 _LONGEST_WAIT_S = 60.0
 """A wait is cut into such pieces, so that a clock that was set, or a machine that slept, is noticed."""
 
 
-class Run(Protocol):
+class OneRun(Protocol):
     """One run that ends when all is written that was there (``Runner`` with ``once``)."""
 
     def run(self) -> Ended: ...
@@ -33,8 +33,8 @@ class Ticks:
 
     def __init__(
         self,
-        schedule: Schedule,
-        begin: Callable[[], Run],
+        schedule: RunTimes,
+        begin: Callable[[], OneRun],
         *,
         say: Callable[[str], None],
         now: Callable[[], datetime] = lambda: datetime.now(UTC).replace(tzinfo=None),
@@ -43,7 +43,7 @@ class Ticks:
         self._schedule, self._begin, self._say, self._now = schedule, begin, say, now
         self._stop = threading.Event()
         self._wait = self._stop.wait if wait is None else wait
-        self._running: Run | None = None
+        self._running: OneRun | None = None
 
     def stop(self) -> None:
         """End after the step that is under way; for a signal handler or another thread."""

@@ -31,7 +31,7 @@ from moldau.pipeline import columns as names
 from moldau.pipeline import dedup, stages
 from moldau.pipeline.decode.encoding import Encode, NotEncoded, as_json
 from moldau.pipeline.lateness import checks_of
-from moldau.pipeline.places import NotYaml, Problem, Value, parse
+from moldau.pipeline.places import FileProblem, NotYaml, Value, parse
 from moldau.pipeline.reading import did_you_mean
 from moldau.pipeline.spec import OnError, Pipeline
 
@@ -47,7 +47,7 @@ _CASE = ("name", "records", "rows", "dead", "left_out", "refused")
 class BadTest(Exception):
     """A test file that cannot be read; ``problems`` say where."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[FileProblem]) -> None:
         super().__init__("; ".join(one.message for one in problems))
         self.problems = problems
 
@@ -85,20 +85,20 @@ def read_cases(path: Path) -> list[Case]:
         if case is not None:
             cases.append(case)
     if not isinstance(root.data, tuple) or not root.data:
-        problems.append(Problem(root.place, "a list of cases is expected: '- name: ...'"))
+        problems.append(FileProblem(root.place, "a list of cases is expected: '- name: ...'"))
     if problems:
         raise BadTest(problems)
     return cases
 
 
-def _case(value: Value, at: int, problems: list[Problem]) -> Case | None:
+def _case(value: Value, at: int, problems: list[FileProblem]) -> Case | None:
     if not isinstance(value.data, Mapping):
-        problems.append(Problem(value.place, "a case is a mapping with 'records' and what is expected of them"))
+        problems.append(FileProblem(value.place, "a case is a mapping with 'records' and what is expected of them"))
         return None
     _refuse_unknown(value, _CASE, problems)
     records = value.data.get("records")
     if records is None or not isinstance(records.data, tuple):
-        problems.append(Problem(value.place, "'records' is missing, or no list"))
+        problems.append(FileProblem(value.place, "'records' is missing, or no list"))
         return None
     for record in records.data:
         _refuse_unknown(record, _RECORD, problems)
@@ -108,7 +108,7 @@ def _case(value: Value, at: int, problems: list[Problem]) -> Case | None:
     for name in ("rows", "dead"):
         found = plain.get(name)
         if found is not None and not (isinstance(found, list) and all(isinstance(one, dict) for one in found)):
-            problems.append(Problem(value.data[name].place, f"{name} is a list of mappings"))
+            problems.append(FileProblem(value.data[name].place, f"{name} is a list of mappings"))
             return None
     return Case(
         name=str(plain.get("name") or f"case {at + 1}"),
@@ -120,7 +120,7 @@ def _case(value: Value, at: int, problems: list[Problem]) -> Case | None:
     )
 
 
-def _refuse_wrong(records: Sequence[Value], problems: list[Problem]) -> None:
+def _refuse_wrong(records: Sequence[Value], problems: list[FileProblem]) -> None:
     """Say what no record of a topic can have, and which two are one."""
     seen: dict[tuple[object, ...], int] = {}
     for at, record in enumerate(records):
@@ -131,22 +131,22 @@ def _refuse_wrong(records: Sequence[Value], problems: list[Problem]) -> None:
             value = given.get(name, 0)
             if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << bits:
                 why = f"{name}: a whole number from 0 on is expected, not {value!r}"
-                problems.append(Problem(record.data[name].place, why))
+                problems.append(FileProblem(record.data[name].place, why))
         if "timestamp" in given and not _is_time(given["timestamp"]):
             why = f"timestamp: a time like 2026-11-23T02:00:00Z is expected, or ms, not {given['timestamp']!r}"
-            problems.append(Problem(record.data["timestamp"].place, why))
+            problems.append(FileProblem(record.data["timestamp"].place, why))
         if "value_base64" in given:
             try:
                 base64.b64decode(str(given["value_base64"]), validate=True)
             except ValueError:
-                problems.append(Problem(record.data["value_base64"].place, "value_base64: it is no Base64"))
+                problems.append(FileProblem(record.data["value_base64"].place, "value_base64: it is no Base64"))
         if "offset" not in given:
             continue
         place = (str(given.get("topic")), str(given.get("partition", 0)), str(given["offset"]))
         other = seen.setdefault(place, at)
         if other != at:
             why = f"record {at + 1} has partition {place[1]} and offset {place[2]}, as record {other + 1}: no two can"
-            problems.append(Problem(record.place, why))
+            problems.append(FileProblem(record.place, why))
 
 
 def _is_time(value: object) -> bool:
@@ -158,12 +158,12 @@ def _is_time(value: object) -> bool:
         return False
 
 
-def _refuse_unknown(value: Value, known: Sequence[str], problems: list[Problem]) -> None:
+def _refuse_unknown(value: Value, known: Sequence[str], problems: list[FileProblem]) -> None:
     if not isinstance(value.data, Mapping):
-        problems.append(Problem(value.place, "a mapping is expected"))
+        problems.append(FileProblem(value.place, "a mapping is expected"))
         return
     problems += [
-        Problem(value.keys[name], f"{name!r} is not known here. {did_you_mean(name, known)}")
+        FileProblem(value.keys[name], f"{name!r} is not known here. {did_you_mean(name, known)}")
         for name in value.data
         if name not in known
     ]

@@ -13,26 +13,26 @@ from typing import TYPE_CHECKING
 
 from moldau.model.counted import counted
 from moldau.pipeline import books, replay_plans
-from moldau.pipeline.begun import Begun, Note
+from moldau.pipeline.begun import BegunBatch, Note
 from moldau.pipeline.checkpoints import query_of
-from moldau.pipeline.folder import Folder
+from moldau.pipeline.folder import PipelineFolder
 from moldau.pipeline.ranges import ends
 from moldau.pipeline.resetting import tables_of
 from moldau.pipeline.spec import Pipeline
 from moldau.spark.tables import BatchKey, TableError
-from moldau.spark.tables.ledger import ANYONE, Entry
+from moldau.spark.tables.ledger import ANYONE, LedgerEntry
 
 if TYPE_CHECKING:
     from moldau.spark.tables import Table
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TablePart:
     """What one table has of a batch; ``sink`` is how the books call the place."""
 
     sink: str
     table: Table
-    entry: Entry
+    entry: LedgerEntry
 
     @property
     def removable(self) -> bool:
@@ -50,7 +50,7 @@ class Unfinished:
 
     kind: str
     key: BatchKey
-    parts: Sequence[Part]
+    parts: Sequence[TablePart]
     topics: Sequence[str]
     plan: str | None = None
     begins: str | None = None
@@ -86,14 +86,14 @@ class Unfinished:
         return found
 
 
-def unfinished(pipeline: Pipeline, folder: Folder, *, exactly: bool = False) -> list[Unfinished]:
+def unfinished(pipeline: Pipeline, folder: PipelineFolder, *, exactly: bool = False) -> list[Unfinished]:
     """All that was begun and is not in the books. What is the matter with a table that cannot be read is told by a run;
     with ``exactly`` its error is raised: a batch is given up in all tables, or in none."""
     parts = _Parts(folder, exactly=exactly)
     return [*_stream(pipeline, folder, parts), *_replays(pipeline, folder, parts), *_backfills(pipeline, folder, parts)]
 
 
-def abandon(folder: Folder, one: Unfinished) -> list[str]:
+def abandon(folder: PipelineFolder, one: Unfinished) -> list[str]:
     """Give it up; a sentence for each table whose rows stay although they were to be removed. Cut off at any point it
     may be called again."""
     stay = []
@@ -107,7 +107,7 @@ def abandon(folder: Folder, one: Unfinished) -> list[str]:
         if one.kind == books.BATCH:
             part.table.reset()
     if one.plan is None:
-        Begun(folder.store, one.kind).abandon(one.key)
+        BegunBatch(folder.store, one.kind).abandon(one.key)
         return stay
     if one.begins is not None and folder.books.last() is None and folder.start() == one.begins:
         folder.begin_anew()  # else the first run would begin where the backfill was to end
@@ -115,8 +115,8 @@ def abandon(folder: Folder, one: Unfinished) -> list[str]:
     return stay
 
 
-def _stream(pipeline: Pipeline, folder: Folder, parts: _Parts) -> list[Unfinished]:
-    note, line = Begun(folder.store, books.BATCH).note(), folder.books.newest_of_stream()
+def _stream(pipeline: Pipeline, folder: PipelineFolder, parts: _Parts) -> list[Unfinished]:
+    note, line = BegunBatch(folder.store, books.BATCH).note(), folder.books.newest_of_stream()
     query, is_lost = query_of(folder.store), folder.has_lost_checkpoint()
     if query is None:
         query = _of_lost_checkpoint(note, line)
@@ -142,7 +142,7 @@ def _stream(pipeline: Pipeline, folder: Folder, parts: _Parts) -> list[Unfinishe
     return [Unfinished(books.BATCH, BatchKey(query, number), found, topics)]
 
 
-def _of_lost_checkpoint(note: Note | None, line: books.Line | None) -> str | None:
+def _of_lost_checkpoint(note: Note | None, line: books.BookLine | None) -> str | None:
     """The query of a batch that was begun and whose checkpoint is gone: it is the one that the books lack next."""
     if note is None or not note.judged:
         return None
@@ -150,7 +150,7 @@ def _of_lost_checkpoint(note: Note | None, line: books.Line | None) -> str | Non
     return note.query if follows else None
 
 
-def _replays(pipeline: Pipeline, folder: Folder, parts: _Parts) -> list[Unfinished]:
+def _replays(pipeline: Pipeline, folder: PipelineFolder, parts: _Parts) -> list[Unfinished]:
     if pipeline.dead_letters.table is None:
         return []
     return [
@@ -160,7 +160,7 @@ def _replays(pipeline: Pipeline, folder: Folder, parts: _Parts) -> list[Unfinish
     ]
 
 
-def _backfills(pipeline: Pipeline, folder: Folder, parts: _Parts) -> list[Unfinished]:
+def _backfills(pipeline: Pipeline, folder: PipelineFolder, parts: _Parts) -> list[Unfinished]:
     from moldau.pipeline.backfill import Backfills
 
     if pipeline.source.feed is not None:
@@ -177,7 +177,7 @@ def _backfills(pipeline: Pipeline, folder: Folder, parts: _Parts) -> list[Unfini
 
 
 def _planned(pipeline: Pipeline, parts: _Parts, kind: str, key: BatchKey, number: int) -> Unfinished:
-    note = Begun(parts.folder.store, kind).note_of(key)
+    note = BegunBatch(parts.folder.store, kind).note_of(key)
     found = [
         one
         for one in parts.of(replace(pipeline, name=f"{pipeline.name}.{kind}"), note.sources)
@@ -189,10 +189,10 @@ def _planned(pipeline: Pipeline, parts: _Parts, kind: str, key: BatchKey, number
 class _Parts:
     """Looks into tables; ``exactly``: an error in one is raised."""
 
-    def __init__(self, folder: Folder, *, exactly: bool) -> None:
+    def __init__(self, folder: PipelineFolder, *, exactly: bool) -> None:
         self.folder, self._exactly = folder, exactly
 
-    def of(self, pipeline: Pipeline, topics: Sequence[str]) -> list[Part]:
+    def of(self, pipeline: Pipeline, topics: Sequence[str]) -> list[TablePart]:
         """The newest batch of each table that the pipeline writes, those of these topics among them."""
         found = []
         for sink, table in tables_of(pipeline, self.folder, topics):
@@ -203,5 +203,5 @@ class _Parts:
                     raise
                 continue
             if entry is not None and entry.query_id != ANYONE:
-                found.append(Part(sink, table, entry))
+                found.append(TablePart(sink, table, entry))
         return found

@@ -111,14 +111,14 @@ class Delete:
 
 
 @value(kw_only=True)
-class Check:
+class CheckVersion:
     """In a ``multi``: fail unless the znode is at this version."""
 
     path: str
     version: int
 
 
-Op = Create | Set | Delete | Check
+Op = Create | Set | Delete | CheckVersion
 Watch = Callable[[Happened, str], object]
 
 

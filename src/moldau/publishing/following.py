@@ -19,7 +19,7 @@ from typing import IO
 
 from moldau.clusterdata.state_changes.sources import UNPACKING, opened
 from moldau.model.named import NamedTuple
-from moldau.publishing.records import LINE_BYTES_MAX, Line, LineRange, Published, read_line
+from moldau.publishing.records import LINE_BYTES_MAX, FileLine, LineRange, PublishedRecord, read_line
 
 NAME = "state-change.jsonl"
 READ_BYTES = 256 << 10
@@ -31,7 +31,7 @@ LOOKS = 5
 _FILE = re.compile(re.escape(NAME) + r"(?:[.-](\d[\d.-]*?))?(?:\.gz)?")
 
 
-class Cut(Exception):
+class CutFile(Exception):
     """What was read stands in the file no more: it was cut, or begun anew. Where to go on is to be found again."""
 
 
@@ -110,7 +110,7 @@ def _identity(head: bytes) -> str | None:
     return sha256(head[: end or HEAD_BYTES]).hexdigest()[:16]
 
 
-class Follower:
+class LogFollower:
     """Reads one folder's log; ``go_on`` says from where, before the first ``read``."""
 
     def __init__(self, folder: str, node: int) -> None:
@@ -133,10 +133,10 @@ class Follower:
             self._file.close()
             self._file = None
 
-    def go_on(self, newest_first: Iterable[Published]) -> Start:
+    def go_on(self, newest_first: Iterable[PublishedRecord]) -> Start:
         """Go where what is published ends: behind the newest record whose line stands in the files. A file that lost
-        its end, as when a machine went down, has lines again where others stood: these are read. Cut when files were
-        renamed meanwhile."""
+        its end, as when a machine went down, has lines again where others stood: these are read. CutFile when files
+        were renamed meanwhile."""
         self.close()
         chain = self._chain()
         paths = {one.id: one.path for one in chain}
@@ -152,8 +152,8 @@ class Follower:
         self._open(chain, chain[0].id, 0)
         return Start.BEGIN if newest is None else Start.LOST
 
-    def read(self) -> list[Line]:
-        """The next lines, none when there are no more now. Cut when the file is not what it was."""
+    def read(self) -> list[FileLine]:
+        """The next lines, none when there are no more now. CutFile when the file is not what it was."""
         while True:
             lines = self._lines()
             if lines:
@@ -167,7 +167,7 @@ class Follower:
             self._open(chain, following, 0)
 
     def left_bytes(self) -> int:
-        """About how many bytes of the files are not read yet. Cut when files are renamed meanwhile."""
+        """About how many bytes of the files are not read yet. CutFile when files are renamed meanwhile."""
         chain = self._chain()
         at = max((n for n, one in enumerate(chain) if one.id == self._id), default=-1)
         left = 0
@@ -180,7 +180,7 @@ class Follower:
     # ---- the files
 
     def _chain(self) -> list[_Known]:
-        """The files that have a line, the oldest first; Cut when they never keep their names while one looks."""
+        """The files that have a line, the oldest first; CutFile when they never keep their names while one looks."""
         for _ in range(LOOKS):
             names = names_of(self.folder)
             before = _nodes_of(names)
@@ -192,10 +192,10 @@ class Follower:
                         found.append(_Known(path, id))
             if _nodes_of(names_of(self.folder)) == before:
                 return found
-        raise Cut
+        raise CutFile
 
     def _open(self, chain: list[_Known], id: str, at: int) -> None:
-        """Open the newest file of that identity; Cut when it has another name by now."""
+        """Open the newest file of that identity; CutFile when it has another name by now."""
         self.close()
         number = max(n for n, one in enumerate(chain) if one.id == id)
         self._file = _opened_as(chain[number].path, id)
@@ -219,20 +219,20 @@ class Follower:
     # ---- lines
 
     def _data(self, at: int, most: int) -> bytes:
-        """Bytes of the open file; Cut when it is another one, or shorter than it was."""
+        """Bytes of the open file; CutFile when it is another one, or shorter than it was."""
         file = self._file
         assert file is not None, "it was said where to go on"
         data = _bytes_at(file, at, most)
         if not isinstance(file, gzip.GzipFile) and (
             os.fstat(file.fileno()).st_size < at or _identity(_bytes_at(file, 0, HEAD_BYTES)) != self._id
         ):
-            raise Cut
+            raise CutFile
         return data
 
-    def _lines(self) -> list[Line]:
+    def _lines(self) -> list[FileLine]:
         """Whole lines from here on."""
         data = self._data(self._at, READ_BYTES)
-        lines: list[Line] = []
+        lines: list[FileLine] = []
         begin = 0
         while len(lines) < LINES_MAX and (end := data.find(b"\n", begin) + 1):
             lines.append(self._line(data[begin : end - 1], end - begin))
@@ -241,12 +241,12 @@ class Follower:
             return self._long_line(data)
         return lines
 
-    def _line(self, text: bytes, size: int) -> Line:
+    def _line(self, text: bytes, size: int) -> FileLine:
         place = LineRange(self._id, self._at, self._at + size)
         self._at = place.end
-        return Line(place, text[:LINE_BYTES_MAX])
+        return FileLine(place, text[:LINE_BYTES_MAX])
 
-    def _long_line(self, head: bytes) -> list[Line]:
+    def _long_line(self, head: bytes) -> list[FileLine]:
         """One that is no entry, however it came about; none while it has no end."""
         at = self._at + len(head)
         if self._searched is not None and self._searched[0] == self.place:
@@ -259,7 +259,7 @@ class Follower:
         self._searched = self.place, at
         return []
 
-    def _rest(self) -> list[Line]:
+    def _rest(self) -> list[FileLine]:
         """What stands behind the last whole line of a file that nobody writes to any more: a line that was cut off."""
         size, head = 0, b""
         while data := self._data(self._at + size, READ_BYTES):
@@ -267,8 +267,8 @@ class Follower:
             size += len(data)
         return [self._line(head, size)] if size else []
 
-    def _stands(self, path: str, published: Published) -> bool:
-        """Whether a file still has the line of a record where it stood; Cut when the file has another name by now."""
+    def _stands(self, path: str, published: PublishedRecord) -> bool:
+        """Whether a file still has the line of a record where it stood; CutFile when the file has another name now."""
         name, start, end = published.place
         size = min(end - start, LINE_BYTES_MAX + 1)
         with _opened_as(path, name) as file:
@@ -278,17 +278,17 @@ class Follower:
             return False
         if not size:
             return True
-        line = Line(published.place, data.removesuffix(b"\n")[:LINE_BYTES_MAX])
+        line = FileLine(published.place, data.removesuffix(b"\n")[:LINE_BYTES_MAX])
         return read_line(self.node, line)[1] == published.value
 
 
 def _opened_as(path: str, id: str) -> IO[bytes]:
-    """The file, if it is the one that is known so; else Cut."""
+    """The file, if it is the one that is known so; else CutFile."""
     try:
         file = opened(path)
     except FileNotFoundError:
-        raise Cut from None
+        raise CutFile from None
     if _identity(_bytes_at(file, 0, HEAD_BYTES)) != id:
         file.close()
-        raise Cut
+        raise CutFile
     return file

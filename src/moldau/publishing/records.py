@@ -55,14 +55,14 @@ class LineRange(NamedTuple):
 CLAIM = LineRange("", 0, 0)
 
 
-class Line(NamedTuple):
+class FileLine(NamedTuple):
     """A line of a file without its end, no more than ``LINE_BYTES_MAX`` of it, and where all of it stands."""
 
     place: LineRange
     text: bytes
 
 
-class Published(NamedTuple):
+class PublishedRecord(NamedTuple):
     """A record of a node as it is in the topic, and who wrote it: producer, its epoch and last sequence number."""
 
     place: LineRange
@@ -83,7 +83,7 @@ def place_in(headers: Iterable[tuple[str, bytes | None]]) -> LineRange | None:
     return next((LineRange.decoded(value) for name, value in headers if name == PLACE), None)
 
 
-def read_line(node: int, line: Line) -> tuple[int | None, bytes]:
+def read_line(node: int, line: FileLine) -> tuple[int | None, bytes]:
     """(time in ms if it tells one, value) of the record for a line: the line as it is where it is a JSON object that
     names a node; with the node where it names none; else an object that has its text."""
     text = line.text

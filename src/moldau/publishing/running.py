@@ -72,7 +72,7 @@ class ProblemReporter:
         return self._clock() - self._since_s if self._tries else 0.0
 
 
-class Lines:
+class NodeStreams:
     """The streams of all nodes; new nodes are taken in as their folders come."""
 
     def __init__(

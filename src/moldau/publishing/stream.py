@@ -17,16 +17,16 @@ from typing import Protocol
 
 from moldau.model import Code
 from moldau.model.named import NamedTuple
-from moldau.publishing.following import Cut, Follower, Start
+from moldau.publishing.following import CutFile, LogFollower, Start
 from moldau.publishing.records import (
     BEGINS,
     CLAIM,
     GOES_ON,
     LOST,
     PLACE,
-    Line,
+    FileLine,
     LineRange,
-    Published,
+    PublishedRecord,
     key_of,
     own_words,
     read_line,
@@ -55,7 +55,7 @@ class NotTaken(Exception):
 class StateChangeTopic(Protocol):
     """The topic, as a stream needs it. All raise Away when the cluster cannot be asked."""
 
-    def newest(self, node: int) -> Iterator[Published]:
+    def newest(self, node: int) -> Iterator[PublishedRecord]:
         """The records of a node, the newest first."""
 
     def partition_for(self, node: int) -> int:
@@ -105,7 +105,7 @@ class Stream:
         self.node, self.folder = node, folder
         self.lines = 0
         """Lines that were written by this object."""
-        self._follower = Follower(folder, node)
+        self._follower = LogFollower(folder, node)
         self._topic, self._now_ms, self._codec, self._say = topic, now_ms, codec, say
         self._found = self._renew = False
         self._partition = -1
@@ -118,7 +118,7 @@ class Stream:
         self._wrote_ms = 0
         self._refused_ms: int | None = None
         self._most = 1 << 30
-        self._unwritten: list[Line] = []
+        self._unwritten: list[FileLine] = []
 
     def close(self) -> None:
         """Close the file that is read; nothing is lost by that."""
@@ -134,7 +134,7 @@ class Stream:
             if not self._found:
                 return self._find()
             return self._write_some()
-        except Cut:
+        except CutFile:
             self._forget()
             return StepResult.BUSY
 
@@ -142,16 +142,16 @@ class Stream:
         """About how much of the files is not in the topic."""
         if not self._found:
             self._look()
-        with suppress(Cut):
+        with suppress(CutFile):
             return self._follower.left_bytes()
         return 0
 
     # ---- where to go on
 
-    def _look(self) -> tuple[Start, Published | None]:
+    def _look(self) -> tuple[Start, PublishedRecord | None]:
         """Go in the files where the topic ends; and the record whose producer goes on."""
-        claims: list[Published] = []
-        newest: Published | None = None
+        claims: list[PublishedRecord] = []
+        newest: PublishedRecord | None = None
         told = self._topic.newest(self.node)
         for one in told:
             if not one.place.is_claim:

@@ -10,7 +10,7 @@ from moldau.client.partitioner import partition_of
 from moldau.client.reading import EARLIEST, LATEST, FetchOptions
 from moldau.client.sync import Cluster
 from moldau.model import Code, TopicPartition
-from moldau.publishing.records import Published, key_of, place_in
+from moldau.publishing.records import PublishedRecord, key_of, place_in
 from moldau.publishing.stream import Away, NotTaken
 from moldau.wire import batch
 
@@ -85,7 +85,7 @@ class ClusterTopic:
             raise Away(f"topic {self.name}: {written.message or written.code.name}")
         return written.code
 
-    def newest(self, node: int) -> Iterator[Published]:
+    def newest(self, node: int) -> Iterator[PublishedRecord]:
         """The records of a node, the newest first. They stay in the partition in which they began, whatever the number
         of partitions is since."""
         if not self._partitions and not self.is_there():
@@ -106,7 +106,7 @@ class ClusterTopic:
                 raise Away(f"topic {self.name} is not there yet")
         return self._partitions
 
-    def _backwards(self, partition: int, key: bytes) -> Iterator[Published]:
+    def _backwards(self, partition: int, key: bytes) -> Iterator[PublishedRecord]:
         target = TopicPartition(self.name, partition)
         start, end = (self._offset(target, at) for at in (EARLIEST, LATEST))
         window = WINDOW
@@ -121,7 +121,7 @@ class ClusterTopic:
             raise _trouble(found.code, f"offsets of {target}")
         return found.offset
 
-    def _read(self, target: TopicPartition, start: int, end: int, key: bytes) -> list[Published]:
+    def _read(self, target: TopicPartition, start: int, end: int, key: bytes) -> list[PublishedRecord]:
         found = []
         at = start
         while at < end:
@@ -136,7 +136,7 @@ class ClusterTopic:
                     place = place_in(record.headers) if record.key == key and start <= record.offset < end else None
                     if place is not None:
                         value = record.value or b""
-                        found.append(Published(place, value, target.partition, record.timestamp, *writer))
+                        found.append(PublishedRecord(place, value, target.partition, record.timestamp, *writer))
             if fetched.next_offset <= at:
                 if fetched.high_watermark < end:  # another leader, that has not heard of these yet
                     raise Away(f"records of {target} from {at} on are not shown yet")

@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import Any
 
 from moldau.client.lines import Line
-from moldau.client.writing import Written, produce_request, producer_id, read_written
+from moldau.client.writing import BatchOutcome, produce_request, producer_id, read_written
 from moldau.history.rows import INFO, OK, Send
 from moldau.model import Code, TopicPartition
 from moldau.simulator.cluster import SimCluster
@@ -198,25 +198,25 @@ class PipelinedProducer(TopicWriter):
         """Take the answers on a connection in their order, while requests are under way."""
         while connection.requests:
             parts, answer = connection.requests[0]
-            told: dict[TopicPartition, Written] = {}
+            told: dict[TopicPartition, BatchOutcome] = {}
             with suppress(OSError):
                 told = read_written(self.client, await answer)
             connection.requests.popleft()
             for queue in self._queues:
                 if queue.target in parts:
-                    lost = Written(Code.NETWORK_EXCEPTION)
+                    lost = BatchOutcome(Code.NETWORK_EXCEPTION)
                     self._take(queue, parts[queue.target], told.get(queue.target, lost))
             self._send()
         connection.is_heard = False
 
-    def _take(self, queue: PartitionQueue, batch: SequencedBatch, written: Written) -> None:
+    def _take(self, queue: PartitionQueue, batch: SequencedBatch, written: BatchOutcome) -> None:
         if batch not in queue.unanswered or batch in queue.back:  # counted as written with one behind it
             return
         at = queue.unanswered.index(batch)
         if written.code in DONE:
             if not self.is_java:
                 for one in queue.unanswered[:at]:
-                    self._settle(queue, one, Written(Code.NONE))
+                    self._settle(queue, one, BatchOutcome(Code.NONE))
             self._settle(queue, batch, written)
             return
         assert batch.attempt is not None, "it was sent"
@@ -262,7 +262,7 @@ class PipelinedProducer(TopicWriter):
         for number in numbers:
             self.sends[number] = self.sends[number]._replace(complete_ns=self.now_ns, outcome=INFO, error="given up")
 
-    def _settle(self, queue: PartitionQueue, batch: SequencedBatch, written: Written) -> None:
+    def _settle(self, queue: PartitionQueue, batch: SequencedBatch, written: BatchOutcome) -> None:
         queue.unanswered.remove(batch)
         if batch in queue.back:
             queue.back.remove(batch)

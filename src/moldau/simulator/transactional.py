@@ -15,7 +15,7 @@ from typing import Any
 
 from moldau.client.consumer import Chunk
 from moldau.client.reading import LATEST, READ_COMMITTED, list_offsets
-from moldau.client.writing import Written, produce_request, producer_id, read_written
+from moldau.client.writing import BatchOutcome, produce_request, producer_id, read_written
 from moldau.history.rows import is_tombstone, key_of
 from moldau.model import Code, TopicPartition
 from moldau.simulator.cluster import SimCluster
@@ -127,20 +127,20 @@ class TransactionalProducer(Actor):
         sequence = self._sequences.get(number, 0)
         return builder.finish(producer_id=id, producer_epoch=epoch, base_sequence=sequence, transactional=True)
 
-    async def _produce(self, target: TopicPartition, data: bytes) -> Written:
+    async def _produce(self, target: TopicPartition, data: bytes) -> BatchOutcome:
         try:
             await self.client.know_leaders([target])
             leader = self.client.view.leader(target)
             if leader is None:
-                return Written(Code.LEADER_NOT_AVAILABLE)
+                return BatchOutcome(Code.LEADER_NOT_AVAILABLE)
             line = await self.client.line(leader, "produce")
             request, _ = produce_request(self.client, [(target, data)], -1, TIMEOUT_MS)
             request.transactional_id = self.name
             version = line.version_for(ProduceRequest, UNTOLD)
             answer = await line.ask(request, version=version, timeout_ms=TIMEOUT_MS + 1_000)
-            return read_written(self.client, answer).get(target, Written(Code.UNKNOWN_SERVER_ERROR))
+            return read_written(self.client, answer).get(target, BatchOutcome(Code.UNKNOWN_SERVER_ERROR))
         except EXPECTED_ERRORS:
-            return Written(Code.NETWORK_EXCEPTION)
+            return BatchOutcome(Code.NETWORK_EXCEPTION)
 
     # ---- the coordinator
 

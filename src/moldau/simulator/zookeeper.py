@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from moldau.ports.zookeeper import (
-    Check,
+    CheckVersion,
     ConnectionLoss,
     Create,
     Delete,
@@ -47,7 +47,7 @@ class _Armed:
         self.seen: int | None = None
 
 
-class HungUp(Exception):
+class ConnectionEnded(Exception):
     """The server ends the connection instead of answering."""
 
 
@@ -108,7 +108,7 @@ class _Wire:
             if self.session.id in ensemble.sessions:
                 try:
                     await request()
-                except HungUp:
+                except ConnectionEnded:
                     self.hang_up()
                     return
 
@@ -359,11 +359,11 @@ class SimZooKeeper:
             ensemble = self.ensemble
             await asyncio.sleep(ensemble.delay_s())
             if not ensemble.serves(wire.server) or ensemble.loses():
-                raise HungUp
+                raise ConnectionEnded
             results = ensemble.commit(wire.session.id, full)
             zxid = ensemble.zxid
             if ensemble.loses():
-                raise HungUp
+                raise ConnectionEnded
             await wire.server.reached(zxid)
             return [self._relative(result) for result in results]
 
@@ -463,5 +463,5 @@ class SimZooKeeper:
                 return Set(path=path, data=op.data, version=op.version)
             case Delete():
                 return Delete(path=path, version=op.version)
-            case Check():
-                return Check(path=path, version=op.version)
+            case CheckVersion():
+                return CheckVersion(path=path, version=op.version)

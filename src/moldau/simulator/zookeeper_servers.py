@@ -18,7 +18,7 @@ from typing import Any
 from moldau.model.named import NamedTuple
 from moldau.ports.zookeeper import (
     BadVersion,
-    Check,
+    CheckVersion,
     Create,
     Delete,
     Happened,
@@ -329,7 +329,7 @@ class SimEnsemble:
                     raise NotEmpty(op.path)
                 changes.append(ZnodeChange(op.path, None, trial.owner(op.path)))
                 trial.delete(op.path)
-            case Check():
+            case CheckVersion():
                 pass
         return None
 

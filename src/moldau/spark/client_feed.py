@@ -17,7 +17,7 @@ from moldau.client.sampling import bytes_per_offset
 from moldau.client.sync import Cluster
 from moldau.model import NO_UUID, Code, TopicPartition
 from moldau.model.value import replace
-from moldau.spark.feed import Aborted, End, OffsetLost, PartitionOffset, Slice, Topic, Unreachable
+from moldau.spark.feed import Aborted, FeedUnreachable, KnownTopic, LogEnd, OffsetLost, PartitionOffset, Slice
 from moldau.spark.options import Options
 
 _SHOWING_MS = 5000
@@ -72,18 +72,18 @@ class ClientFeed:
         self._open_hurried = open_hurried
         self._hurried: Cluster | None = None
 
-    def topics(self, names: Collection[str] | None) -> Mapping[str, Topic]:
+    def topics(self, names: Collection[str] | None) -> Mapping[str, KnownTopic]:
         return {
-            name: Topic(topic.topic_id, tuple(sorted(topic.partitions)), topic.internal)
+            name: KnownTopic(topic.topic_id, tuple(sorted(topic.partitions)), topic.internal)
             for name, topic in self._cluster.topics(names).items()
         }
 
     def offsets(self, asked: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         return {partition: answer.offset for partition, answer in self._listed(asked).items()}
 
-    def ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, End]:
+    def ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, LogEnd]:
         found = self._listed(dict.fromkeys(partitions, LATEST))
-        return {partition: End(answer.offset, answer.leader_epoch) for partition, answer in found.items()}
+        return {partition: LogEnd(answer.offset, answer.leader_epoch) for partition, answer in found.items()}
 
     def _listed(self, asked: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Offset]:
         if not asked:
@@ -160,5 +160,5 @@ def _trouble(code: Code, what: str) -> Exception:
     if code in _LOST:
         return OffsetLost(f"{what}: {_LOST[code]} ({code.name})")
     if code.retriable:
-        return Unreachable(f"{what}: {code.name}")
+        return FeedUnreachable(f"{what}: {code.name}")
     return Refused(code, what)

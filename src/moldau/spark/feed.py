@@ -13,7 +13,7 @@ from moldau.model import TopicPartition
 from moldau.wire.compression import Buffer
 
 
-class Topic(NamedTuple):
+class KnownTopic(NamedTuple):
     """A topic as the cluster knows it now; a topic made anew under an old name has another id (KIP-516)."""
 
     topic_id: bytes
@@ -44,7 +44,7 @@ class Slice(NamedTuple):
     batches: Sequence[int] | None = None
 
 
-class End(NamedTuple):
+class LogEnd(NamedTuple):
     """Where a partition's log ends for readers, as the leader of this epoch has it (-1: it did not say)."""
 
     offset: int
@@ -65,7 +65,7 @@ class OffsetLost(Exception):
 class Feed(Protocol):
     """Questions to a cluster. Each raises what the client raises when the cluster cannot be reached."""
 
-    def topics(self, names: Collection[str] | None) -> Mapping[str, Topic]:
+    def topics(self, names: Collection[str] | None) -> Mapping[str, KnownTopic]:
         """The named topics that exist, or all."""
         ...
 
@@ -76,7 +76,7 @@ class Feed(Protocol):
         """
         ...
 
-    def ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, End]:
+    def ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, LogEnd]:
         """The latest offset, and under which leader epoch it was told. Partitions that are not there are left out."""
         ...
 
@@ -113,5 +113,5 @@ class Feed(Protocol):
     def close(self) -> None: ...
 
 
-class Unreachable(Exception):
+class FeedUnreachable(Exception):
     """The cluster could not answer now; asking again may help."""

@@ -60,7 +60,7 @@ _SIZES: list[list[int]] = _SIZE_BY_PAIR.reshape(256, 256).T.tolist()
 """The same by the first byte, and then by the second."""
 
 
-class Batches(NamedTuple):
+class BatchColumns(NamedTuple):
     """Whole batches of a buffer, one row each; ``start`` and ``end`` bound their payload within ``data``."""
 
     data: Buffer
@@ -93,8 +93,8 @@ class Batches(NamedTuple):
     def counts(self) -> Ints:
         return self._column("count")
 
-    def take(self, rows: npt.NDArray[np.bool_]) -> Batches:
-        return Batches(self.data, self.start[rows], self.end[rows], self.header[rows])
+    def take(self, rows: npt.NDArray[np.bool_]) -> BatchColumns:
+        return BatchColumns(self.data, self.start[rows], self.end[rows], self.header[rows])
 
     def _column(self, name: str) -> Ints:
         return self.header[name].astype(np.int64)
@@ -106,10 +106,10 @@ class Frames(NamedTuple):
     data: Buffer
     body: Ints
     end: Ints
-    batches: Batches
+    batches: BatchColumns
 
 
-def find_batches(buffer: Buffer, *, check_crcs: bool, end: int, starts: Sequence[int] | None = None) -> Batches:
+def find_batches(buffer: Buffer, *, check_crcs: bool, end: int, starts: Sequence[int] | None = None) -> BatchColumns:
     """The whole batches of a buffer that begin before offset ``end``; BatchError when one is corrupt or not format 2.
 
     A partial last one is left alone, and what is wrong behind the end is for whoever reads there. ``starts`` is where
@@ -132,7 +132,7 @@ def find_batches(buffer: Buffer, *, check_crcs: bool, end: int, starts: Sequence
         raise BatchError(f"the batch at offset {first['base_offset']} has format {first['magic']}: only 2 is read")
     if check_crcs:
         _check(memoryview(buffer), starts, ends.tolist(), header)
-    return Batches(buffer, at + HEADER_SIZE, ends, header)
+    return BatchColumns(buffer, at + HEADER_SIZE, ends, header)
 
 
 def _check(view: memoryview, starts: Sequence[int], ends: list[int], header: npt.NDArray[np.void]) -> None:
@@ -141,7 +141,7 @@ def _check(view: memoryview, starts: Sequence[int], ends: list[int], header: npt
             raise BatchError(f"the batch at offset {header['base_offset'][index]} is corrupt: its checksum is wrong")
 
 
-def wanted(batches: Batches, start: int, end: int, aborted: Sequence[Aborted]) -> Batches:
+def wanted(batches: BatchColumns, start: int, end: int, aborted: Sequence[Aborted]) -> BatchColumns:
     """The batches with records of offsets in [start, end) that a reader is to see."""
     attributes = batches.header["attributes"]
     keep = ((attributes & _CONTROL) == 0) & (batches.last_offset >= start) & (batches.first_offset < end)
@@ -150,7 +150,7 @@ def wanted(batches: Batches, start: int, end: int, aborted: Sequence[Aborted]) -
     return batches.take(keep)
 
 
-def _aborted(batches: Batches, aborted: Iterable[Aborted]) -> npt.NDArray[np.bool_]:
+def _aborted(batches: BatchColumns, aborted: Iterable[Aborted]) -> npt.NDArray[np.bool_]:
     """Which batches belong to aborted transactions, told by walking the log in order (KIP-98)."""
     found = np.zeros(batches.start.size, np.bool_)
     coming = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
@@ -168,11 +168,11 @@ def _aborted(batches: Batches, aborted: Iterable[Aborted]) -> npt.NDArray[np.boo
     return found
 
 
-def _control(batches: Batches, index: int) -> Iterator[Record]:
+def _control(batches: BatchColumns, index: int) -> Iterator[Record]:
     return records(batches.data, int(batches.start[index]) - HEADER_SIZE)
 
 
-def groups(batches: Batches, target_bytes: int) -> Iterator[Batches]:
+def groups(batches: BatchColumns, target_bytes: int) -> Iterator[BatchColumns]:
     """Neighbouring batches, about ``target_bytes`` of unpacked payload at a time; packed ones are unpacked here."""
     codecs = (batches.header["attributes"] & _CODEC).tolist()
     if not any(codecs):
@@ -193,12 +193,12 @@ def groups(batches: Batches, target_bytes: int) -> Iterator[Batches]:
             parts, sizes, size, first = [], [], 0, index + 1
 
 
-def _joined(parts: list[bytes | memoryview], sizes: list[int], header: npt.NDArray[np.void]) -> Batches:
+def _joined(parts: list[bytes | memoryview], sizes: list[int], header: npt.NDArray[np.void]) -> BatchColumns:
     end = np.cumsum(np.array(sizes, np.int64))
-    return Batches(b"".join(parts), end - np.array(sizes, np.int64), end, header)
+    return BatchColumns(b"".join(parts), end - np.array(sizes, np.int64), end, header)
 
 
-def find_records(batches: Batches) -> Frames:
+def find_records(batches: BatchColumns) -> Frames:
     """Where the records of these batches lie; BatchError when they do not fill their batch exactly."""
     count = batches.counts
     if bool(((count < 0) | (count * MIN_RECORD_SIZE > batches.end - batches.start)).any()):
@@ -211,7 +211,7 @@ def _many_short(count: Ints) -> bool:
     return bool(count.size) and int(count.max()) * _LOOP_COST < int(count.sum())
 
 
-def _walk_all(batches: Batches) -> tuple[Ints, Ints]:
+def _walk_all(batches: BatchColumns) -> tuple[Ints, Ints]:
     """Record by record, all batches at once; the longest first, so that those that go on are always the first ones."""
     data = np.frombuffer(batches.data, np.uint8)
     pairs = np.ndarray((max(data.size - 1, 0),), "<u2", data.data, strides=(1,))
@@ -240,7 +240,7 @@ def _walk_all(batches: Batches) -> tuple[Ints, Ints]:
     return _bodies(data, batches, end), end
 
 
-def _walk_each(batches: Batches) -> tuple[Ints, Ints]:
+def _walk_each(batches: BatchColumns) -> tuple[Ints, Ints]:
     """Batch by batch, a record at a time: the quicker way through few long batches."""
     data = batches.data if isinstance(batches.data, bytes) else memoryview(batches.data)
     sizes = _SIZES
@@ -270,7 +270,7 @@ def _walk_one(data: bytes | memoryview, pos: int, end: int, count: int) -> list[
     return found
 
 
-def _bodies(data: Bytes, batches: Batches, end: Ints) -> Ints:
+def _bodies(data: Bytes, batches: BatchColumns, end: Ints) -> Ints:
     """Where each record's body begins, from the ends of all records of the batches."""
     begin = np.empty_like(end)
     begin[1:] = end[:-1]

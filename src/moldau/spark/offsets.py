@@ -13,10 +13,10 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from moldau.model import NO_UUID, TopicPartition, uuid_bytes, uuid_text
-from moldau.spark.feed import Feed, Topic
+from moldau.spark.feed import Feed, KnownTopic
 from moldau.spark.given import OptionError
 from moldau.spark.losses import Loss, LossKind
-from moldau.spark.options import Limits, Subscription, java_pattern
+from moldau.spark.options import Subscription, TriggerLimits, java_pattern
 from moldau.spark.start import EARLIEST, LATEST, Ago, AtTime, AtTimes, Earliest, Explicit, Latest, OfGroup, Start
 
 IDS_KEY, EPOCHS_KEY = "#topicIds", "#leaderEpochs"
@@ -89,7 +89,7 @@ def _partition(name: str) -> TopicPartition:
     return TopicPartition(topic, int(number))
 
 
-def select(subscription: Subscription, topics: Mapping[str, Topic]) -> dict[TopicPartition, bytes]:
+def select(subscription: Subscription, topics: Mapping[str, KnownTopic]) -> dict[TopicPartition, bytes]:
     """The partitions a subscription names among ``topics``, with their topic's id; a missing topic is simply absent."""
     if subscription.partitions:
         return {
@@ -255,14 +255,14 @@ def limit_weight(
     return found
 
 
-def too_few(limits: Limits, start: Offsets, end: Offsets, waited_ms: int) -> bool:
+def too_few(limits: TriggerLimits, start: Offsets, end: Offsets, waited_ms: int) -> bool:
     """Whether to wait for more: fewer offsets than ``minOffsetsPerTrigger``, and ``maxTriggerDelay`` not yet over."""
     if limits.min_offsets is None or waited_ms >= limits.max_delay_ms:
         return False
     return sum(max(0, last - start[partition]) for partition, last in end.items()) < limits.min_offsets
 
 
-def split(ranges: Iterable[Range], limits: Limits) -> list[Range]:
+def split(ranges: Iterable[Range], limits: TriggerLimits) -> list[Range]:
     """The ranges as Spark tasks: none empty, none above ``maxRecordsPerPartition``, about ``minPartitions`` of them.
 
     Larger ranges are cut into more parts; small ones are left whole, so that the number is approximate, as in Spark.

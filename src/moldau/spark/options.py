@@ -62,7 +62,7 @@ class Subscription:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TriggerLimits:
     """How much one trigger may take, and how a range is split among tasks. None: no limit.
 
     Offsets are counted as offsets, bytes as they lie in the log (compressed), delays in ms. A backlog of at most
@@ -92,7 +92,7 @@ class Options:
     end: Start = Latest()  # noqa: RUF009  # it cannot be changed
     latest_on_no_match: bool = False
     on_data_loss: Literal["fail", "skip"] = "fail"
-    limits: Limits = Limits()
+    limits: TriggerLimits = TriggerLimits()
     columns: tuple[str, ...] = ALL_COLUMNS[:-1]
     group_id_prefix: str = "spark-moldau-source"
     initial_offsets_location: str | None = None
@@ -312,14 +312,14 @@ def _not_negative(name: str, moments: dict[TopicPartition, int]) -> dict[TopicPa
     return moments
 
 
-def _split_limits(given: Given) -> Limits:
-    return Limits(
+def _split_limits(given: Given) -> TriggerLimits:
+    return TriggerLimits(
         min_partitions=given.maybe("minPartitions", positive),
         max_records_per_partition=given.maybe("maxRecordsPerPartition", positive),
     )
 
 
-def _limits(given: Given) -> Limits:
+def _limits(given: Given) -> TriggerLimits:
     most, least = given.maybe("maxOffsetsPerTrigger", positive), given.maybe("minOffsetsPerTrigger", positive)
     if most is not None and least is not None and least > most:
         raise OptionError(
@@ -330,10 +330,10 @@ def _limits(given: Given) -> Limits:
     unlimited = (given.get("maxBytesPerTrigger") or "").lower() == "none"
     max_bytes = None if unlimited else given.maybe("maxBytesPerTrigger", size_bytes)
     by_default = max_bytes is None and most is None and not unlimited
-    return Limits(
+    return TriggerLimits(
         max_offsets=most,
         min_offsets=least,
-        max_delay_ms=Limits().max_delay_ms if delay_ms is None else delay_ms,
+        max_delay_ms=TriggerLimits().max_delay_ms if delay_ms is None else delay_ms,
         max_bytes=DEFAULT_MAX_BYTES if by_default else max_bytes,
         min_partitions=split.min_partitions,
         max_records_per_partition=split.max_records_per_partition,

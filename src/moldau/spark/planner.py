@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from moldau.spark.feed import Feed, Unreachable
+from moldau.spark.feed import Feed, FeedUnreachable
 from moldau.spark.given import OptionError
 from moldau.spark.losses import DataLossError, Loss, LossKind, warn
 from moldau.spark.offsets import Moment, Offsets, Positions, missing, names, recreated, resolve, select
@@ -38,7 +38,7 @@ class LazyFeed:
                 if self._feed is None:
                     self._feed = self._open(self._options)
                 return question(self._feed)
-            except (OSError, Unreachable):
+            except (OSError, FeedUnreachable):
                 self.close()
                 if not left:
                     raise

@@ -36,7 +36,7 @@ class _Kept(NamedTuple):
     until_ms: int
 
 
-class Pool:
+class FeedPool:
     """Feeds that are not in use, the one used last at the end."""
 
     def __init__(self, now_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000) -> None:
@@ -73,5 +73,5 @@ def _key(options: Options, open_feed: OpenFeed) -> _Key:
     return _Key(os.getpid(), open_feed, tuple(sorted(options.kafka.items())), options.group_id_prefix)
 
 
-POOL = Pool()
+POOL = FeedPool()
 """The pool of this process."""

@@ -1,9 +1,9 @@
 """Rows of a task into topics: which partition each goes to, batches, producer ids, and what a refusal means.
 
-A worker process keeps its connections, metadata and producer ids from task to task (``Pool``), as Spark's connector
-keeps its producers. One batch of a partition is under way at a time, so order and sequence numbers survive any retry;
-batches of other partitions are under way beside it, and the next ones are encoded meanwhile. After any failure the
-producer id is given up. Read next: encode.py (Arrow to bytes), client/writing.py (retries).
+A worker process keeps its connections, metadata and producer ids from task to task (``ProducerPool``), as Spark's
+connector keeps its producers. One batch of a partition is under way at a time, so order and sequence numbers survive
+any retry; batches of other partitions are under way beside it, and the next ones are encoded meanwhile. After any
+failure the producer id is given up. Read next: encode.py (Arrow to bytes), client/writing.py (retries).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from moldau.wire.batch import HEADER_SIZE, sealed
 
 if TYPE_CHECKING:
     from moldau.client.view import Topic
-    from moldau.client.writing import Sent, Written
+    from moldau.client.writing import BatchOutcome, Sent
 
 MARK = "moldau-batch"
 """The header that tells a stream's records apart: query id / batch / task / row."""
@@ -65,11 +65,11 @@ class Out(Protocol):
 
     def begin_produce(self, parts: Mapping[TopicPartition, bytes], *, acks: int, timeout_ms: int) -> list[Sent]: ...
 
-    def finish_produce(self, sent: Sent) -> Mapping[TopicPartition, Written]: ...
+    def finish_produce(self, sent: Sent) -> Mapping[TopicPartition, BatchOutcome]: ...
 
     def ready(self, sent: Sequence[Sent]) -> list[Sent]: ...
 
-    def produce(self, target: TopicPartition, records: bytes, *, acks: int, timeout_ms: int) -> Written: ...
+    def produce(self, target: TopicPartition, records: bytes, *, acks: int, timeout_ms: int) -> BatchOutcome: ...
 
     def close(self) -> None: ...
 
@@ -107,11 +107,11 @@ class Lane:
         self.target = target
         self.identity: tuple[int, int] | None = None
         self.next_sequence = 0
-        self.waiting: deque[Batch] = deque()
-        self.busy: Batch | None = None
+        self.waiting: deque[EncodedRecords] = deque()
+        self.busy: EncodedRecords | None = None
 
 
-class Batch(NamedTuple):
+class EncodedRecords(NamedTuple):
     """Encoded records, and when the first and the newest of them were made (ms since the epoch)."""
 
     payload: bytes | memoryview
@@ -120,7 +120,7 @@ class Batch(NamedTuple):
     newest_ms: int
 
 
-class Producer:
+class TaskProducer:
     """Connections, metadata and sequence numbers that outlive a task; one task uses it at a time."""
 
     def __init__(self, options: SinkOptions, out: Out) -> None:
@@ -149,7 +149,7 @@ class Producer:
             self._topics[topic] = (now, found.topic_id, size)
         return size
 
-    def add(self, target: TopicPartition, batch: Batch) -> None:
+    def add(self, target: TopicPartition, batch: EncodedRecords) -> None:
         """Queue a batch and send what can be sent; waits when too much is under way."""
         lane = self._lanes.get(target)
         if lane is None:
@@ -196,7 +196,7 @@ class Producer:
         batch = lane.busy = lane.waiting.popleft()
         return self._sealed(lane, batch)
 
-    def _sealed(self, lane: Lane, batch: Batch) -> bytes:
+    def _sealed(self, lane: Lane, batch: EncodedRecords) -> bytes:
         producer_id = producer_epoch = sequence = -1
         if self.options.idempotent:
             if lane.identity is None:
@@ -224,7 +224,7 @@ class Producer:
             lane.next_sequence = (lane.next_sequence + lane.busy.records) & 0x7FFFFFFF
             lane.busy = None
 
-    def _again(self, lane: Lane, data: bytes, written: Written) -> Written:
+    def _again(self, lane: Lane, data: bytes, written: BatchOutcome) -> BatchOutcome:
         """The slow way for one batch: with retries and fresh metadata, or under a new producer id."""
         timeout_ms = self.options.number("request.timeout.ms")
         doubtful = written.code in (Code.NETWORK_EXCEPTION, Code.REQUEST_TIMED_OUT)
@@ -243,15 +243,15 @@ class Producer:
         self.out.close()
 
 
-class Pool:
+class ProducerPool:
     """The idle producers of this process, by their settings. A producer whose task failed is not given back."""
 
     def __init__(self, most: int = 4) -> None:
-        self._idle: dict[tuple[object, ...], Producer] = {}
+        self._idle: dict[tuple[object, ...], TaskProducer] = {}
         self._process = os.getpid()
         self._most = most
 
-    def borrow(self, options: SinkOptions, open_out: OpenOut) -> Producer:
+    def borrow(self, options: SinkOptions, open_out: OpenOut) -> TaskProducer:
         """A producer with these settings: one that was used before, or a new one."""
         if self._process != os.getpid():  # a fork: its sockets are the parent's
             self._idle, self._process = {}, os.getpid()
@@ -262,11 +262,11 @@ class Pool:
                 idle.close()
         found = self._idle.pop(self._key(options), None)
         if found is None:
-            return Producer(options, open_out(options))
+            return TaskProducer(options, open_out(options))
         found.options = options
         return found
 
-    def give_back(self, producer: Producer) -> None:
+    def give_back(self, producer: TaskProducer) -> None:
         """Keep it for the next task; the oldest goes when there are too many."""
         producer.used_at = time.monotonic()
         self._idle[self._key(producer.options)] = producer
@@ -283,13 +283,13 @@ class Pool:
         return tuple(sorted(options.kafka.items()))
 
 
-POOL = Pool()
+POOL = ProducerPool()
 
 
 class Task:
     """One task's rows: gathered, given partitions, encoded, and handed to a producer."""
 
-    def __init__(self, producer: Producer, mark: str) -> None:
+    def __init__(self, producer: TaskProducer, mark: str) -> None:
         self.options, self.producer, self._mark = producer.options, producer, mark
         self.count = 0
         self._sticky: dict[str, int] = {}
@@ -370,7 +370,7 @@ class Task:
         newest = np.maximum.reduceat(times, cuts[:-1]).tolist()
         for at, (first, end) in enumerate(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)):
             target = TopicPartition(topic, int(places[first]))
-            batch = Batch(encoded.payload(first, end), end - first, int(times[first]), newest[at])
+            batch = EncodedRecords(encoded.payload(first, end), end - first, int(times[first]), newest[at])
             if len(batch.payload) + HEADER_SIZE > self.options.number("max.request.size"):
                 raise SinkError(
                     f"{target}: a record of {len(batch.payload)} bytes is above kafka.max.request.size "
@@ -453,7 +453,12 @@ def _cuts(places: Ints, sizes: Ints, most: int) -> Ints:
 
 
 def write_task(
-    options: SinkOptions, rows: Iterator[pa.RecordBatch], mark: str, *, open_out: OpenOut = open_out, pool: Pool = POOL
+    options: SinkOptions,
+    rows: Iterator[pa.RecordBatch],
+    mark: str,
+    *,
+    open_out: OpenOut = open_out,
+    pool: ProducerPool = POOL,
 ) -> int:
     """Write one task's rows and wait for every acknowledgement; how many. ``mark`` begins the header, "" for none."""
     producer = pool.borrow(options, open_out)

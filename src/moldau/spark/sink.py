@@ -40,7 +40,7 @@ _TYPES = {
 
 
 @dataclass
-class Wrote(WriterCommitMessage):
+class TaskRecords(WriterCommitMessage):
     """What a task wrote."""
 
     records: int
@@ -73,7 +73,7 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, options: SinkOptions, open_out: OpenOut | None = None) -> None:
         self.options, self._open = options, open_out
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Wrote:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskRecords:
         mark = ""
         if self.options.batch is not None and self.options.mark:
             mark = f"{self.options.batch}/" if self.options.mark_by_key else f"{self.options.batch}/{_task()}/"
@@ -92,7 +92,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: SinkOptions, open_out: OpenOut | None = None) -> None:
         self.options, self._open = options, open_out
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Wrote:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskRecords:
         from pyspark import TaskContext
 
         mark = ""
@@ -118,10 +118,10 @@ def _task() -> int:
     return int(task.partitionId())
 
 
-def _write(options: SinkOptions, rows: Iterator[pa.RecordBatch], mark: str, open_out: OpenOut | None) -> Wrote:
+def _write(options: SinkOptions, rows: Iterator[pa.RecordBatch], mark: str, open_out: OpenOut | None) -> TaskRecords:
     from moldau.spark import produce
 
-    return Wrote(produce.write_task(options, rows, mark, open_out=open_out or produce.open_out))
+    return TaskRecords(produce.write_task(options, rows, mark, open_out=open_out or produce.open_out))
 
 
 class IntoTopic:
@@ -179,5 +179,5 @@ def once(rows: DataFrame, *, within: str | None = None) -> DataFrame:
 
 
 __all__ = [
-    "MARK", "BatchWriter", "IntoTopic", "SinkOptions", "StreamWriter", "Wrote", "check_columns", "once", "parse",
+    "MARK", "BatchWriter", "IntoTopic", "SinkOptions", "StreamWriter", "TaskRecords", "check_columns", "once", "parse",
 ]  # fmt: skip

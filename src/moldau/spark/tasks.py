@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from moldau.spark.feed import Feed, OffsetLost, Slice
     from moldau.spark.offsets import Range
-    from moldau.spark.pool import Pool
+    from moldau.spark.pool import FeedPool
 
 OpenFeed = Callable[[opt.Options], "Feed"]
 
@@ -62,7 +62,7 @@ def read_ranges(options: opt.Options, tasks: Iterable[Range], open_feed: OpenFee
 
 
 def read_range(
-    options: opt.Options, task: Range, open_feed: OpenFeed = open_feed, pool: Pool | None = None
+    options: opt.Options, task: Range, open_feed: OpenFeed = open_feed, pool: FeedPool | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The records of a range as Arrow batches, fetched as Spark takes them.
 
@@ -77,7 +77,7 @@ def read_range(
 class _Task:
     """A range being read: ``at`` is the next offset, ``alive_ms`` when Spark last had something of it."""
 
-    def __init__(self, options: opt.Options, task: Range, open_feed: OpenFeed, pool: Pool) -> None:
+    def __init__(self, options: opt.Options, task: Range, open_feed: OpenFeed, pool: FeedPool) -> None:
         from moldau.spark.decode import Decoder
 
         self.options, self.task, self._open, self._pool = options, task, open_feed, pool
@@ -88,7 +88,7 @@ class _Task:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Everything up to the range's end; the feed is kept only when nothing is left under way on it."""
-        from moldau.spark.feed import OffsetLost, Unreachable
+        from moldau.spark.feed import FeedUnreachable, OffsetLost
 
         try:
             while self.at < self.task.end:
@@ -96,7 +96,7 @@ class _Task:
                     yield from self._slices()
                 except OffsetLost as lost:
                     self._step_over(lost)
-                except (OSError, Unreachable) as error:
+                except (OSError, FeedUnreachable) as error:
                     self._drop()
                     if _now_ms() - self.alive_ms > self.options.poll_timeout_ms:
                         raise

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from moldau.model import TopicPartition
 from moldau.spark.decode import next_offset
-from moldau.spark.feed import Aborted, End, OffsetLost, PartitionOffset, Slice, Topic
+from moldau.spark.feed import Aborted, KnownTopic, LogEnd, OffsetLost, PartitionOffset, Slice
 from moldau.wire.batch import ControlType, build, control_key, read_header
 
 if TYPE_CHECKING:
@@ -217,11 +217,13 @@ class MemoryFeed:
         self.cluster = cluster
         self._committed = committed
 
-    def topics(self, names: Collection[str] | None) -> Mapping[str, Topic]:
+    def topics(self, names: Collection[str] | None) -> Mapping[str, KnownTopic]:
         """The topics of these names, or all."""
         self.cluster.is_asked("topics")
         return {
-            name: Topic(id, tuple(each.partition for each in self.cluster.logs if each.topic == name), name[:2] == "__")
+            name: KnownTopic(
+                id, tuple(each.partition for each in self.cluster.logs if each.topic == name), name[:2] == "__"
+            )
             for name, id in self.cluster.ids.items()
             if names is None or name in names
         }
@@ -232,11 +234,11 @@ class MemoryFeed:
         logs = self.cluster.logs
         return {partition: _offset(logs[partition], at) for partition, at in asked.items() if partition in logs}
 
-    def ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, End]:
+    def ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, LogEnd]:
         """The end and the leader epoch of each partition's log."""
         self.cluster.is_asked("ends")
         logs = self.cluster.logs
-        return {each: End(logs[each].end, logs[each].epochs[-1][0]) for each in partitions if each in logs}
+        return {each: LogEnd(logs[each].end, logs[each].epochs[-1][0]) for each in partitions if each in logs}
 
     def epoch_ends(self, asked: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """Where the log's epochs end."""

@@ -9,7 +9,7 @@ from moldau.model import TopicPartition
 from moldau.ports import Disk
 from moldau.storage.damage import Damaged
 from moldau.storage.folder import LogDir
-from moldau.storage.held import Held
+from moldau.storage.held import LogCounts
 from moldau.storage.log import Log
 
 
@@ -36,7 +36,7 @@ class CopiedDirectories(LogsOfDirectories, Protocol):
     def offline(self) -> list[LogDir]: ...
 
     @property
-    def held(self) -> Held: ...
+    def held(self) -> LogCounts: ...
 
     def give_up(self, log: Log, unique: str, now_ms: int, *, stray: bool = False, now: bool = False) -> None:
         """Rename the folder of a log that is in use no more."""

@@ -13,7 +13,7 @@ from moldau.replication.epochs import EpochTable
 from moldau.storage.checkpoints import parse_epochs, parse_partition_metadata
 from moldau.storage.errors import BrokenFile, CorruptLog, LostRecords
 from moldau.storage.folder import NO_FILE, Folder
-from moldau.storage.loaded import Known
+from moldau.storage.loaded import CheckpointedLog
 from moldau.storage.names import (
     CLEANED,
     DELETED,
@@ -85,7 +85,9 @@ def _finish_swaps(
             folder.disk.rename(folder.file(name), folder.file(offset_name(parsed.offset, parsed.kind)))
 
 
-def segments_of(folder: Folder, names: list[str], findings: list[str], known: Known, *, settled: bool) -> list[Segment]:
+def segments_of(
+    folder: Folder, names: list[str], findings: list[str], known: CheckpointedLog, *, settled: bool
+) -> list[Segment]:
     """A segment for each .log file, in order. Index files without one are removed.
 
     Unless they tell that a segment was lost: when nothing was under way as the process ended (``settled``), an index

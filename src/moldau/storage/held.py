@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from moldau.storage.log import Log
 
 
-class Held:
+class LogCounts:
     """How many logs each of ``dirs``, the log directories of one broker, holds."""
 
     def __init__(self, dirs: Sequence[LogDir]) -> None:

@@ -20,7 +20,7 @@ _OFFSETS = Struct(">ii")
 _TIMES = Struct(">qi")
 
 
-class Files(Protocol):
+class IndexFiles(Protocol):
     """Where index files are: what is none there is a BrokenFile."""
 
     def open(self, path: str, *, create: bool = False) -> File: ...
@@ -74,7 +74,7 @@ class Entries:
 
 
 @contextmanager
-def _entries(files: Files, path: str, entry: Struct) -> Iterator[Entries]:
+def _entries(files: IndexFiles, path: str, entry: Struct) -> Iterator[Entries]:
     file = files.open(path)
     try:
         yield Entries(file, entry, path)
@@ -82,14 +82,14 @@ def _entries(files: Files, path: str, entry: Struct) -> Iterator[Entries]:
         file.close()
 
 
-def position_before(files: Files, path: str, offset: int) -> int:
+def position_before(files: IndexFiles, path: str, offset: int) -> int:
     """As ``Index.position_before``, from the ``.index`` file."""
     with _entries(files, path, _OFFSETS) as entries:
         number = entries.up_to(offset)
         return entries.at(number - 1)[1] if number else 0
 
 
-def entry_under(files: Files, path: str, position: int, offset: int) -> tuple[int, int] | None:
+def entry_under(files: IndexFiles, path: str, position: int, offset: int) -> tuple[int, int] | None:
     """The last entry (relative offset, position) whose batch begins at or before ``position`` and ends before
     ``offset``."""
     with _entries(files, path, _OFFSETS) as entries:
@@ -97,26 +97,26 @@ def entry_under(files: Files, path: str, position: int, offset: int) -> tuple[in
         return entries.at(number - 1) if number else None
 
 
-def last_entry(files: Files, path: str) -> tuple[int, int] | None:
+def last_entry(files: IndexFiles, path: str) -> tuple[int, int] | None:
     """The last (relative offset, position) of an ``.index`` file, None of an empty one."""
     with _entries(files, path, _OFFSETS) as entries:
         return entries.at(entries.count - 1) if entries.count else None
 
 
-def offset_before(files: Files, path: str, timestamp: int) -> int:
+def offset_before(files: IndexFiles, path: str, timestamp: int) -> int:
     """As ``Index.offset_before``, from the ``.timeindex`` file."""
     with _entries(files, path, _TIMES) as entries:
         number = entries.up_to(timestamp)
         return entries.at(number - 1)[1] if number else 0
 
 
-def last_time(files: Files, path: str) -> tuple[int, int] | None:
+def last_time(files: IndexFiles, path: str) -> tuple[int, int] | None:
     """The last (timestamp, relative offset) of a ``.timeindex`` file, None of an empty one."""
     with _entries(files, path, _TIMES) as entries:
         return entries.at(entries.count - 1) if entries.count else None
 
 
-def read(files: Files, path: str) -> bytes:
+def read(files: IndexFiles, path: str) -> bytes:
     """The whole file; BrokenFile when it is larger than any index."""
     file = files.open(path)
     try:
@@ -128,7 +128,7 @@ def read(files: Files, path: str) -> bytes:
         file.close()
 
 
-def write(files: Files, path: str, data: bytes, at: int, *, cut: bool) -> None:
+def write(files: IndexFiles, path: str, data: bytes, at: int, *, cut: bool) -> None:
     """Have ``data`` in the file from ``at`` on, as its end if it is ``cut``; whatever else stood there gives way."""
     file = files.open(path, create=True)
     try:

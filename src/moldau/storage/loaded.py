@@ -10,7 +10,7 @@ from moldau.storage.producers import Producers
 from moldau.storage.segment import Segment
 
 
-class Known(NamedTuple):
+class CheckpointedLog(NamedTuple):
     """What the log directory's checkpoints say of a log before it is loaded.
 
     ``recovery_point`` is None when the file that would tell was lost: any part of the log may be durable then. So is
@@ -41,6 +41,6 @@ class Loaded:
     findings: list[str] = field(default_factory=list)
     restarted: bool = False
     compacted: bool = False
-    """As ``Known`` says it."""
+    """As ``CheckpointedLog`` says it."""
     lost: bool = False
     """Records are missing that a clean stop vouched for."""

@@ -18,7 +18,7 @@ from moldau.storage.checkpoints import format_offsets, parse_clean_shutdown, par
 from moldau.storage.config import LogConfig
 from moldau.storage.errors import BrokenFile, DirOffline, LogError
 from moldau.storage.folder import Folder, LogDir
-from moldau.storage.loaded import Known, Loaded
+from moldau.storage.loaded import CheckpointedLog, Loaded
 from moldau.storage.log import Log
 from moldau.storage.offset_files import OFFSET_FILES
 from moldau.storage.recovery import load
@@ -179,14 +179,14 @@ class DirLoad:
         configs = [(found, self._config_of(found.partition)) for found in some]
         return LogsToLoad(self.dir, [(found, self._known(found, config), config) for found, config in configs])
 
-    def _known(self, found: FoundFolder, config: LogConfig) -> Known:
+    def _known(self, found: FoundFolder, config: LogConfig) -> CheckpointedLog:
         points = self._offsets[names.RECOVERY_POINTS]
         point = None if points is None else points.get(found.partition, 0)
         starts = self._offsets[names.LOG_STARTS]
         start = None if starts is None else starts.get(found.partition)
         cleaned = self._offsets[names.CLEANED_TO]
         compacted = config.compact or (cleaned is not None and found.partition in cleaned)
-        return Known(self._clean, point, start, compacted or names.CLEANED_TO in self._ignored)
+        return CheckpointedLog(self._clean, point, start, compacted or names.CLEANED_TO in self._ignored)
 
     def end(self, batch: LogsToLoad) -> None:
         """The batch was read: its logs are the directory's, or the directory has failed."""
@@ -233,7 +233,7 @@ class LogsToLoad:
 
     __slots__ = ("_dir", "_logs", "error", "outcomes")
 
-    def __init__(self, dir: LogDir, logs: list[tuple[FoundFolder, Known, LogConfig]]) -> None:
+    def __init__(self, dir: LogDir, logs: list[tuple[FoundFolder, CheckpointedLog, LogConfig]]) -> None:
         self._dir = dir
         self._logs = logs
         self.error: OSError | None = None

@@ -19,7 +19,7 @@ from moldau.storage.config import LogConfig
 from moldau.storage.errors import CorruptLog, DiskFull, LogError, OffsetOutOfRange
 from moldau.storage.flush import Flush
 from moldau.storage.folder import Folder, LogDir
-from moldau.storage.loaded import Known, Loaded
+from moldau.storage.loaded import CheckpointedLog, Loaded
 from moldau.storage.log_state import LogState
 from moldau.storage.log_validator import Appended, Given, InvalidAppend, take
 from moldau.storage.making import Making
@@ -72,7 +72,9 @@ class Log(LogState):
         return log
 
     @classmethod
-    def open(cls, dir: LogDir, partition: TopicPartition, config: LogConfig, known: Known, name: str = "") -> Log:
+    def open(
+        cls, dir: LogDir, partition: TopicPartition, config: LogConfig, known: CheckpointedLog, name: str = ""
+    ) -> Log:
         """The log in its folder, recovered as ``known`` demands; ``findings`` of it says what was wrong on the way."""
         dir.ensure_online()
         folder = Folder(dir, f"{dir.path}/{name or partition}")

@@ -23,8 +23,8 @@ from moldau.storage.errors import BrokenFile, DirOffline, LogError, UnusableFile
 from moldau.storage.flush import Flush
 from moldau.storage.folder import Folder, LogDir, NameSync, OpenFiles
 from moldau.storage.future import Futures
-from moldau.storage.held import Held
-from moldau.storage.loaded import Known
+from moldau.storage.held import LogCounts
+from moldau.storage.loaded import CheckpointedLog
 from moldau.storage.loading import ConfigOf, DirLoad
 from moldau.storage.log import Log
 from moldau.storage.making import Making
@@ -66,7 +66,7 @@ class LogDirs:
         self.left_alone: set[TopicPartition] = set()
         """The logs among these that could be loaded, and whose topics the metadata does not know (``strays.py``)."""
         self.damaged = Damaged()
-        self.held = Held(self.dirs)
+        self.held = LogCounts(self.dirs)
         self.producer_expiration_ms = 86_400_000
         """producer.id.expiration.ms."""
         self.previous_broker_epoch = -1
@@ -490,5 +490,5 @@ def open_alone(disk: Disk, path: str, partition: TopicPartition, config: LogConf
     dir = LogDir(disk, path)
     folder = Folder(dir, f"{path}/{partition}")
     if disk.exists(folder.path):
-        return Log.open(dir, partition, config, Known())
+        return Log.open(dir, partition, config, CheckpointedLog())
     return Log.create(dir, partition, topic_id, config)

@@ -20,7 +20,7 @@ from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, check, 
 from moldau.wire.common_form import is_one_record, read_common
 from moldau.wire.compression import MAX_OUTPUT_BYTES, BatchError, Codec, UnpacksToTooMuch, compress
 from moldau.wire.crc import crc32c
-from moldau.wire.scan import Found, Scan, Wanted
+from moldau.wire.scan import RecordBounds, Scan, ScannedRecord
 from moldau.wire.varints import long
 
 Buffer = bytearray | memoryview
@@ -268,7 +268,7 @@ class LogValidator:
                 return self._bad_records(scan, header, now_ms, partition)
             largest = scan.largest
             if header.is_log_append_time:  # its timestamps were hidden by a bit that a client may not set
-                again = Scan(header._replace(attributes=header.attributes & ~_LOG_APPEND), data, Wanted())
+                again = Scan(header._replace(attributes=header.attributes & ~_LOG_APPEND), data, RecordBounds())
                 yield from _whole(again)
                 largest = again.largest
             attributes = header.attributes & (_CODEC | _TRANSACTIONAL)  # no other bit is a client's to set
@@ -303,15 +303,15 @@ class LogValidator:
             raise UnpacksToTooMuch(f"a batch of {header.count} records; {max(self._max_bytes, RECORDS_FREE)} may be")
         return data
 
-    def _wanted(self, header: BatchHeader, now_ms: int) -> Wanted:
+    def _wanted(self, header: BatchHeader, now_ms: int) -> RecordBounds:
         """What a record of this batch must be."""
         if self._log_append:
-            return Wanted(self._compact, none_at_all=header.is_log_append_time)
+            return RecordBounds(self._compact, none_at_all=header.is_log_append_time)
         if header.is_log_append_time and header.max_timestamp == -1:
-            return Wanted(self._compact, none_at_all=True)
+            return RecordBounds(self._compact, none_at_all=True)
         if self._before == self._after == LONG_MAX:
-            return Wanted(self._compact)
-        return Wanted(self._compact, now_ms - self._before, now_ms + self._after)
+            return RecordBounds(self._compact)
+        return RecordBounds(self._compact, now_ms - self._before, now_ms + self._after)
 
     def _bad_records(self, scan: Scan, header: BatchHeader, now_ms: int, partition: TopicPartition) -> InvalidAppend:
         """Why the batch is refused, in Apache Kafka's words, which clients show to their users."""
@@ -404,7 +404,7 @@ def _whole(scan: Scan) -> Pauses[None]:
         scan.run(PART)
 
 
-def _shown(record: Found, partial: bool) -> str:
+def _shown(record: ScannedRecord, partial: bool) -> str:
     """A record as Apache Kafka's DefaultRecord shows itself, or its PartialDefaultRecord, which tells null from 0."""
     key, value = (
         (record.key_size, record.value_size) if partial else (max(record.key_size, 0), max(record.value_size, 0))

@@ -25,7 +25,7 @@ from moldau.storage.folder_contents import (
     was_being_compacted,
 )
 from moldau.storage.index_file import last_entry
-from moldau.storage.loaded import Known, Loaded
+from moldau.storage.loaded import CheckpointedLog, Loaded
 from moldau.storage.names import (
     EPOCHS,
     INDEX,
@@ -50,7 +50,7 @@ _NO_ENTRY_YET = 1 << 20
 """A segment up to this size may have an index without entries: its batches may be few."""
 
 
-def load(folder: Folder, known: Known, interval: int) -> Loaded:
+def load(folder: Folder, known: CheckpointedLog, interval: int) -> Loaded:
     """Load the log in ``folder``; OSError when the disk fails. ``interval``: bytes between index entries made again."""
     findings: list[str] = []
     refuse_old_formats(folder, names := folder.disk.list_dir(folder.path))
@@ -100,7 +100,7 @@ def load(folder: Folder, known: Known, interval: int) -> Loaded:
     return loaded
 
 
-def _bounds(folder: Folder, loaded: Loaded, known: Known, end: int) -> tuple[int, int]:
+def _bounds(folder: Folder, loaded: Loaded, known: CheckpointedLog, end: int) -> tuple[int, int]:
     """Where the log begins and ends. Its batches end at ``end``; where that is below its start, it is emptied."""
     segments = loaded.segments
     start = max(known.log_start_offset or 0, segments[0].base_offset if segments else 0)
@@ -188,7 +188,7 @@ class _End(NamedTuple):
     epoch: int = -1
 
 
-def _trusted_end(segments: list[Segment], known: Known, findings: list[str]) -> _End | None:
+def _trusted_end(segments: list[Segment], known: CheckpointedLog, findings: list[str]) -> _End | None:
     """The end after a clean stop, from the last batches alone; None when they do not end where the file does."""
     if not segments:
         return _End(known.log_start_offset or 0)
@@ -219,7 +219,7 @@ def _tail(segment: Segment) -> int:
     return positions[-1] if positions else 0
 
 
-def _recover(loaded: Loaded, known: Known, interval: int) -> _End:
+def _recover(loaded: Loaded, known: CheckpointedLog, interval: int) -> _End:
     """Read and check everything from the recovery point on, cut at the first batch that is not sound; the log's end.
 
     When the recovery point is not known, only the last segment is cut: what is before may be durable and compacted.

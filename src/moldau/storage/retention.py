@@ -13,7 +13,7 @@ from moldau.storage.folder import ONE_FILE, LogDir
 from moldau.storage.log_state import LogState
 from moldau.storage.names import DELETE_FOLDER
 from moldau.storage.segment import Segment
-from moldau.storage.taken import Taken
+from moldau.storage.taken import TakenSegments
 
 
 def retain(log: LogState, now_ms: int, at_most: int | None = None) -> int:
@@ -51,7 +51,7 @@ def take_passed(log: LogState, now_ms: int, at_most: int | None = None) -> int:
         return 0
     gone = log.segments[:count]
     log.replace_segments(0, count, [])
-    taken = Taken(log, gone, now_ms + log.config.file_delete_delay_ms)
+    taken = TakenSegments(log, gone, now_ms + log.config.file_delete_delay_ms)
     log.taken.append(taken)
     if log.dir.renames_later:
         log.dir.taken.append(taken)

@@ -35,7 +35,7 @@ def put_away(segment: Segment) -> list[str]:
     return [offset_name(segment.base_offset, kind) for kind in (LOG, INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT)]
 
 
-class Taken:
+class TakenSegments:
     """Segments that retention has taken out of a log, of which the files do not know yet: they are renamed in a form
     that a worker thread can run; an error is kept, and whoever runs it again goes on.
 

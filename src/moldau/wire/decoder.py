@@ -10,7 +10,7 @@ import struct
 from typing import Any
 
 from moldau.wire.schema import FIXED, Field, Struct
-from moldau.wire.source import STRING_BYTES_MAX, Source, holds_arrays, runs, smallest, tagged_fields
+from moldau.wire.source import STRING_BYTES_MAX, SourceText, holds_arrays, runs, smallest, tagged_fields
 
 TAGS_MAX = 32
 """The most tagged fields of one struct that are read: no message of Kafka has ten."""
@@ -21,7 +21,7 @@ CHUNK = 256
 def decoder(cls: type[Struct], version: int, flexible: bool, *, slices: bool = False) -> Any:
     """``decode(buffer, position)``: the struct and the position after it. With ``slices`` a generator of the same,
     ``decode(buffer, position, steps)``."""
-    src = Source(version, flexible, slices)
+    src = SourceText(version, flexible, slices)
     new = src.bind("new", cls.__new__)
     klass = src.bind("C", cls)
     src.add(f"m = {new}({klass})")
@@ -46,7 +46,7 @@ def decoder(cls: type[Struct], version: int, flexible: bool, *, slices: bool = F
     return src.build(f"def decode(b, p{', g' if slices else ''}):", "decode", f"decode {cls.__name__}")
 
 
-def _decode_length(src: Source, wide: bool) -> None:
+def _decode_length(src: SourceText, wide: bool) -> None:
     """``n`` becomes a length or count, -1 for null."""
     if src.flexible:
         src.add("n = b[p]; p += 1", "if n > 127: n, p = uvarint(b, p - 1)", "n -= 1")
@@ -55,7 +55,7 @@ def _decode_length(src: Source, wide: bool) -> None:
         src.add(f"n, = {src.bind('S', layout.unpack_from)}(b, p); p += {layout.size}")
 
 
-def _decode_field(src: Source, field: Field, target: str) -> None:
+def _decode_field(src: SourceText, field: Field, target: str) -> None:
     nullable = field.is_nullable(src.version)
     if field.element is not None:
         _decode_array(src, field.element, target, nullable)
@@ -71,14 +71,14 @@ def _decode_field(src: Source, field: Field, target: str) -> None:
         src.add(f"{target}, p = {_struct_value(src, field.type)}")
 
 
-def _struct_value(src: Source, type: type[Struct]) -> str:
+def _struct_value(src: SourceText, type: type[Struct]) -> str:
     """The expression that decodes a struct."""
     if src.slices and holds_arrays(type, src.version):
         return f"yield from {src.bind('d', decoder(type, src.version, src.flexible, slices=True))}(b, p, g)"
     return f"{src.bind('d', decoder(type, src.version, src.flexible))}(b, p)"
 
 
-def _decode_bytes(src: Source, type: str, target: str, nullable: bool) -> None:
+def _decode_bytes(src: SourceText, type: str, target: str, nullable: bool) -> None:
     if type in FIXED:
         letter, size = FIXED[type]
         src.add(f"{target}, = {src.bind('S', struct.Struct('>' + letter).unpack_from)}(b, p); p += {size}")
@@ -102,7 +102,7 @@ def _decode_bytes(src: Source, type: str, target: str, nullable: bool) -> None:
     src.add("    p = q")
 
 
-def _decode_array(src: Source, element: Any, target: str, nullable: bool) -> None:
+def _decode_array(src: SourceText, element: Any, target: str, nullable: bool) -> None:
     _decode_length(src, wide=True)
     name = target.removeprefix("m.")
     src.add("if n < 0:")
@@ -121,7 +121,7 @@ def _decode_array(src: Source, element: Any, target: str, nullable: bool) -> Non
     src.depth -= 1
 
 
-def _decode_items(src: Source, element: Any, target: str) -> None:
+def _decode_items(src: SourceText, element: Any, target: str) -> None:
     if isinstance(element, str) and element in FIXED:
         unpack, layout, size = _numbers(src, element, "n")
         src.add(f"{target} = list({unpack}({layout}, b, p)); p += n * {size}")
@@ -131,7 +131,7 @@ def _decode_items(src: Source, element: Any, target: str) -> None:
     src.add(f"{target} = items")
 
 
-def _decode_items_in_slices(src: Source, element: Any, target: str) -> None:
+def _decode_items_in_slices(src: SourceText, element: Any, target: str) -> None:
     """``n`` items, with a pause whenever it is time for one."""
     if isinstance(element, str) and element in FIXED:
         unpack, layout, size = _numbers(src, element, "k")
@@ -155,14 +155,14 @@ def _decode_items_in_slices(src: Source, element: Any, target: str) -> None:
         src.add("    if g.spend(1): yield", f"{target} = items")
 
 
-def _numbers(src: Source, element: str, count: str) -> tuple[str, str, int]:
+def _numbers(src: SourceText, element: str, count: str) -> tuple[str, str, int]:
     """The name of ``unpack_from``, the expression of ``count`` items' layout, and one item's size."""
     letter, size = FIXED[element]
     layout = f"'>%d{letter}' % {count}" if element != "uuid" else f"'>' + '16s' * {count}"
     return src.bind("U", struct.unpack_from), layout, size
 
 
-def _decode_item(src: Source, element: Any) -> None:
+def _decode_item(src: SourceText, element: Any) -> None:
     """The body of a loop: one more for ``items``."""
     src.depth += 1
     if isinstance(element, str):
@@ -173,7 +173,7 @@ def _decode_item(src: Source, element: Any) -> None:
     src.depth -= 1
 
 
-def _decode_tagged(src: Source, fields: list[Field]) -> None:
+def _decode_tagged(src: SourceText, fields: list[Field]) -> None:
     src.add("k = b[p]; p += 1", "if k:")
     src.depth += 1
     src.add("if k > 127: k, p = uvarint(b, p - 1)")

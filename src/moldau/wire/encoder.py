@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from moldau.wire.schema import FIXED, Field, Message, Struct
-from moldau.wire.source import STRING_BYTES_MAX, Source, holds_arrays, runs, tagged_fields
+from moldau.wire.source import STRING_BYTES_MAX, SourceText, holds_arrays, runs, tagged_fields
 
 CUT_BYTES = 4096
 """Record fields at least this long are handed on by reference instead of being copied into the frame."""
@@ -54,7 +54,7 @@ def packer(element: type[Struct], version: int, flexible: bool) -> Any:
 
 def encoder(cls: type[Struct], version: int, flexible: bool, *, slices: bool = False) -> Any:
     """``encode(struct, out, cuts)``. With ``slices`` a generator of the same, ``encode(struct, out, cuts, steps)``."""
-    src = Source(version, flexible, slices)
+    src = SourceText(version, flexible, slices)
     src.packs = cls.packs
     for run in runs(cls, version):
         if isinstance(run, list):
@@ -71,7 +71,7 @@ def encoder(cls: type[Struct], version: int, flexible: bool, *, slices: bool = F
     return src.build(f"def encode(m, o, c{', g' if slices else ''}):", "encode", f"encode {cls.__name__}")
 
 
-def _encode_length(src: Source, value: str, wide: bool) -> None:
+def _encode_length(src: SourceText, value: str, wide: bool) -> None:
     """Write ``value`` (a length or count expression)."""
     if src.flexible:
         src.add(f"n = {value} + 1", "if n < 128: o.append(n)", "else: put_uvarint(o, n)")
@@ -79,12 +79,12 @@ def _encode_length(src: Source, value: str, wide: bool) -> None:
         src.add(f"o += {src.bind('S', struct.Struct('>i' if wide else '>h').pack)}({value})")
 
 
-def _encode_null(src: Source, wide: bool) -> None:
+def _encode_null(src: SourceText, wide: bool) -> None:
     null = b"\xff" * (4 if wide else 2)
     src.add("o.append(0)" if src.flexible else f"o += {null!r}")
 
 
-def _encode_field(src: Source, field: Field, value: str) -> None:
+def _encode_field(src: SourceText, field: Field, value: str) -> None:
     src.field = field.name
     nullable = field.is_nullable(src.version)
     struct_type = not isinstance(field.type, (str, list))
@@ -111,7 +111,7 @@ def _encode_field(src: Source, field: Field, value: str) -> None:
     src.depth -= 1
 
 
-def _encode_value(src: Source, field: Field, value: str) -> None:
+def _encode_value(src: SourceText, field: Field, value: str) -> None:
     if field.element is not None:
         _encode_array(src, field.element, value)
     elif field.type in FIXED:
@@ -120,7 +120,7 @@ def _encode_value(src: Source, field: Field, value: str) -> None:
         _encode_bytes(src, field.type, value)
 
 
-def _encode_struct(src: Source, type: type[Struct], value: str) -> str:
+def _encode_struct(src: SourceText, type: type[Struct], value: str) -> str:
     """The statement that encodes a struct."""
     if src.slices and holds_arrays(type, src.version):
         return f"yield from {src.bind('e', encoder(type, src.version, src.flexible, slices=True))}({value}, o, c, g)"
@@ -132,11 +132,11 @@ def shortened(text: bytes) -> bytes:
     return text[:STRING_BYTES_MAX].decode(errors="ignore").encode()
 
 
-def _too_long(src: Source) -> str:
+def _too_long(src: SourceText) -> str:
     return f"raise ValueError(f'{src.field} of {{len(s)}} bytes is too long for a string')"
 
 
-def _encode_bytes(src: Source, type: str, value: str) -> None:
+def _encode_bytes(src: SourceText, type: str, value: str) -> None:
     if type == "string":
         src.add(f"s = {value}.encode()")
         # No client of Kafka's could read it. What we say ourselves of a wrong request may quote much of it.
@@ -153,7 +153,7 @@ def _encode_bytes(src: Source, type: str, value: str) -> None:
         src.add("o += s")
 
 
-def _encode_array(src: Source, element: Any, value: str) -> None:
+def _encode_array(src: SourceText, element: Any, value: str) -> None:
     src.add(f"a = {value}")
     _encode_length(src, "len(a)", wide=True)
     if isinstance(element, str) and element in FIXED:
@@ -182,7 +182,7 @@ def _encode_array(src: Source, element: Any, value: str) -> None:
         src.add("    if g.spend(1): yield")
 
 
-def _encode_item(src: Source, element: Any) -> None:
+def _encode_item(src: SourceText, element: Any) -> None:
     """The body of a loop: ``x`` is appended."""
     src.depth += 1
     if isinstance(element, str):
@@ -192,7 +192,7 @@ def _encode_item(src: Source, element: Any) -> None:
     src.depth -= 1
 
 
-def _differs(src: Source, field: Field, default: Any) -> str:
+def _differs(src: SourceText, field: Field, default: Any) -> str:
     """The condition that a field is not its default. Plain numbers of a struct are compared one by one, as answers
     hold a few such structs for each partition, which are seldom filled."""
     if (
@@ -205,7 +205,7 @@ def _differs(src: Source, field: Field, default: Any) -> str:
     return f"m.{field.name} != {src.bind('D', default)}"
 
 
-def _encode_tagged(src: Source, fields: list[Field]) -> None:
+def _encode_tagged(src: SourceText, fields: list[Field]) -> None:
     """Tagged fields that differ from their defaults, in tag order (KIP-482)."""
     if not fields:
         src.add("o.append(0)")

@@ -24,7 +24,7 @@ _SMALL = tuple((byte >> 1) ^ -(byte & 1) if byte < 128 else None for byte in ran
 """The numbers that take one byte."""
 
 
-class Found(NamedTuple):
+class ScannedRecord(NamedTuple):
     """A record that the caller has to look at: place in the batch, timestamp (ms), and sizes, -1 for null."""
 
     batch_index: int
@@ -34,7 +34,7 @@ class Found(NamedTuple):
     value_size: int
 
 
-class Wanted(NamedTuple):
+class RecordBounds(NamedTuple):
     """What a record must be: its timestamp (ms) in ``oldest`` to ``newest`` or -1, and with a key where ``keyed``."""
 
     keyed: bool = False
@@ -57,7 +57,7 @@ class Scan:
         "in_order", "index", "largest", "smallest",
     )  # fmt: skip
 
-    def __init__(self, header: BatchHeader, data: bytes, wanted: Wanted) -> None:
+    def __init__(self, header: BatchHeader, data: bytes, wanted: RecordBounds) -> None:
         self._base = header.base_timestamp
         self._fixed = header.max_timestamp if header.is_log_append_time else None
         self._data = data
@@ -74,7 +74,7 @@ class Scan:
         self.in_order = True
         self.largest = LONG_MIN
         self.smallest = LONG_MAX
-        self.found: list[Found] = []
+        self.found: list[ScannedRecord] = []
         self.bad = 0
 
     def run(self, work: int = LONG_MAX) -> None:
@@ -172,7 +172,7 @@ class Scan:
                 raise BatchError(f"Invalid record size: a record's fields end {end - pos} bytes before the record")
             moved |= delta ^ index
             if not low <= since <= high or (keyed and key_size < 0):
-                self._look_at(Found(index, since, delta, key_size, value_size))
+                self._look_at(ScannedRecord(index, since, delta, key_size, value_size))
             else:
                 if since < least:
                     least = since
@@ -188,7 +188,7 @@ class Scan:
         if least <= most:
             self.smallest, self.largest = min(self.smallest, self._base + least), max(self.largest, self._base + most)
 
-    def _look_at(self, record: Found) -> None:
+    def _look_at(self, record: ScannedRecord) -> None:
         """Judge a record (which comes with its timestamp's delta) that may not be as wanted."""
         wanted = self._wanted
         stamp = long(self._base + record.timestamp) if self._fixed is None else self._fixed
@@ -198,7 +198,7 @@ class Scan:
             self.bad += 1
             if self.bad <= FOUND_MAX:
                 sizes = max(record.key_size, -1), max(record.value_size, -1)
-                self.found.append(Found(record.batch_index, stamp, record.offset_delta, *sizes))
+                self.found.append(ScannedRecord(record.batch_index, stamp, record.offset_delta, *sizes))
 
 
 def _skip_headers(data: bytes, pos: int, end: int) -> int:

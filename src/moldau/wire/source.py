@@ -109,7 +109,7 @@ def smallest(type: Any, version: int, flexible: bool) -> int:
     return max(total, 1)
 
 
-class Source:
+class SourceText:
     """Source text under construction: lines, indentation, and the names the text refers to."""
 
     def __init__(self, version: int, flexible: bool, slices: bool) -> None:

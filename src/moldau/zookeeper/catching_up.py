@@ -14,13 +14,13 @@ from moldau.image import Image
 from moldau.ports.zookeeper import Op
 from moldau.wire.records import metadata as records
 from moldau.zookeeper.known_znodes import KnownZnodes
-from moldau.zookeeper.reading import Reading
+from moldau.zookeeper.reading import SurveyResult
 from moldau.zookeeper.writing import TransactionDraft
 
 TOPIC = 2
 
 
-def image_in_slices(reading: Reading, step: int) -> Generator[None, None, Image]:
+def image_in_slices(reading: SurveyResult, step: int) -> Generator[None, None, Image]:
     """What was read, as an image; with a pause after every ``step`` records."""
     there = Image()
     for at in range(0, len(reading.records), step):

@@ -65,7 +65,7 @@ class Survey:
         return -1 if path in self.denied else stat.mzxid
 
 
-class Reading(NamedTuple):
+class SurveyResult(NamedTuple):
     """What a survey means.
 
     ``repairs``: topics from before topic ids get one, which must be written before anything else is. ``bad``: what
@@ -85,14 +85,14 @@ class Reading(NamedTuple):
     written_by: dict[Key, int]
 
 
-def read(survey: Survey, new_id: Callable[[], bytes]) -> Reading:
+def read(survey: Survey, new_id: Callable[[], bytes]) -> SurveyResult:
     """The records of all that is there, in the order of a snapshot. ``new_id``: an id for a topic that has none."""
     work = read_in_slices(survey, new_id, len(survey.states) + 1)
     while True:
         try:
             next(work)
         except StopIteration as end:
-            found: Reading = end.value
+            found: SurveyResult = end.value
             return found
 
 
@@ -103,7 +103,7 @@ def nobody_knows(_name: str) -> bytes | None:
 
 def read_in_slices(
     survey: Survey, new_id: Callable[[], bytes], step: int, known_id: Callable[[str], bytes | None] = nobody_knows
-) -> Generator[None, None, Reading]:
+) -> Generator[None, None, SurveyResult]:
     """The same, with a pause after every ``step`` partitions. ``known_id``: the id by which a topic was known that has
     none now, because a tool from before topic ids wrote its znode."""
     known_znodes = KnownZnodes()
@@ -146,7 +146,7 @@ def read_in_slices(
         _note_topic(topic, survey, known_znodes)
     found += _settings(survey, known_znodes, bad)
     found += _producer_ids(survey, known_znodes, bad)
-    return Reading(found, known_znodes, repairs, bad, since, lives, written_by)
+    return SurveyResult(found, known_znodes, repairs, bad, since, lives, written_by)
 
 
 def broker_record(broker: BrokerZnode, stat: Stat) -> records.RegisterBrokerRecord:

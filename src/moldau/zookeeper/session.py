@@ -17,7 +17,7 @@ from typing import Any
 from kazoo import exceptions
 
 from moldau.ports.zookeeper import (
-    Check,
+    CheckVersion,
     ConnectionLoss,
     Create,
     Delete,
@@ -323,7 +323,7 @@ class Session:
                     transaction.set_data(op.path, op.data, op.version)
                 case Delete():
                     transaction.delete(op.path, op.version)
-                case Check():
+                case CheckVersion():
                     transaction.check(op.path, op.version)
         results = await self._ask(ops[0].path, transaction.commit_async())
         failed = [

@@ -14,7 +14,7 @@ from moldau.admin.reassignment import journal as journals
 from moldau.admin.reassignment.apply_command import _applied
 from moldau.admin.reassignment.carrying import LEAST_MS, Carrier, OutOfTime
 from moldau.admin.reassignment.journal import RUNNING, Journal
-from moldau.admin.reassignment.waves import Shown
+from moldau.admin.reassignment.waves import ObservedPartition
 from moldau.client.admin import Reassignment
 from moldau.client.refusals import Refused
 from moldau.client.sync import Cluster
@@ -88,7 +88,7 @@ def test_a_replica_that_does_not_go_to_its_log_directory_is_told_though_its_brok
     p = TopicPartition("t", 0)
     monkeypatch.setattr(directories, "ask_once", lambda *_: ({}, {(p, 2): "LOG_DIR_NOT_FOUND"}))
     monkeypatch.setattr(directories, "misplaced", lambda *_: lies_in("/here"))
-    monkeypatch.setattr(Carrier, "_look", lambda _: ({p: Shown([2], 2, [2])}, {}))
+    monkeypatch.setattr(Carrier, "_look", lambda _: ({p: ObservedPartition([2], 2, [2])}, {}))
     monkeypatch.setattr(Carrier, "_tell", lambda *_: None)
     talk: Any = Silent()
     one = carrier(talk, tmp_path / "plan.json", 10.0, {(p, 2): "/nowhere"})
@@ -101,7 +101,7 @@ def test_a_replica_that_does_not_go_to_its_log_directory_is_told_though_its_brok
 
 def looks(monkeypatch: pytest.MonkeyPatch, *replicas: list[int], moving: int = -1) -> None:
     """What looks at the cluster show, one after the other; the last one again and again."""
-    left = [({TopicPartition("t", 0): Shown(one, one[0], one)}, {}) for one in replicas]
+    left = [({TopicPartition("t", 0): ObservedPartition(one, one[0], one)}, {}) for one in replicas]
     if moving >= 0:
         left[moving][1][TopicPartition("t", 0)] = Reassignment([3], [3], [1])
     monkeypatch.setattr("moldau.admin.reassignment.carrying.LONGEST_S", 0.1)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.admin.classic.options import Given, Option, OptionError, UsageError
+from moldau.admin.classic.options import GivenOptions, Option, ToolOptionError, ToolUsageError
 from moldau.admin.classic.usage import pieces, table
 
 TOPIC = Option("topic", "The topic.", takes="name")
@@ -22,20 +22,20 @@ ALL = (TOPIC, COUNT, FLAG, TIMEOUT, MAYBE)
 
 @pytest.mark.parametrize("words", [["--topic", "a"], ["--topic=a"], ["-topic", "a"], ["--list", "--topic", "a", "x"]])
 def test_a_value_is_given_in_three_ways(words: list[str]) -> None:
-    assert Given(ALL, words).value("topic") == "a"
+    assert GivenOptions(ALL, words).value("topic") == "a"
 
 
 def test_a_value_may_look_like_an_option() -> None:
-    assert Given(ALL, ["--topic", "--list"]).value("topic") == "--list"
-    assert Given(ALL, ["--topic=--list"]).value("topic") == "--list"
-    assert not Given(ALL, ["--wait", "--list"]).values("wait")
-    assert Given(ALL, ["--wait", "--list"]).has("list")
+    assert GivenOptions(ALL, ["--topic", "--list"]).value("topic") == "--list"
+    assert GivenOptions(ALL, ["--topic=--list"]).value("topic") == "--list"
+    assert not GivenOptions(ALL, ["--wait", "--list"]).values("wait")
+    assert GivenOptions(ALL, ["--wait", "--list"]).has("list")
 
 
 def test_an_option_is_given_more_than_once() -> None:
-    given = Given(ALL, ["--topic", "a", "--topic", "b"])
+    given = GivenOptions(ALL, ["--topic", "a", "--topic", "b"])
     assert given.values("topic") == ["a", "b"]
-    with pytest.raises(OptionError, match="Found multiple arguments for option topic, but you asked for only one"):
+    with pytest.raises(ToolOptionError, match="Found multiple arguments for option topic, but you asked for only one"):
         given.value("topic")
 
 
@@ -49,28 +49,28 @@ def test_an_option_is_given_more_than_once() -> None:
     ],
 )
 def test_words_that_are_no_options_are_named(words: list[str], said: str) -> None:
-    with pytest.raises(OptionError) as refused:
-        Given(ALL, words)
+    with pytest.raises(ToolOptionError) as refused:
+        GivenOptions(ALL, words)
     assert refused.value.said == said
 
 
 @pytest.mark.parametrize("value", ["x", "", "1.5", "2147483648", "-2147483649", "1_000", " 1"])
 def test_a_number_is_one_of_java(value: str) -> None:
-    with pytest.raises(OptionError) as refused:
-        Given((COUNT,), ["--partitions=" + value] if value else ["--partitions", ""]).integer("partitions")
+    with pytest.raises(ToolOptionError) as refused:
+        GivenOptions((COUNT,), ["--partitions=" + value] if value else ["--partitions", ""]).integer("partitions")
     assert refused.value.said == f"Cannot parse argument '{value}' of option partitions"
 
 
 def test_defaults_are_values_of_what_is_not_given() -> None:
-    given = Given(ALL, [])
+    given = GivenOptions(ALL, [])
     assert (given.integer("timeout", 64), given.value("topic"), given.has("timeout")) == (1000, None, False)
 
 
 def test_what_is_missing_or_does_not_go_together_is_refused() -> None:
-    given = Given(ALL, ["--list", "--topic", "a"])
-    with pytest.raises(UsageError, match=r'Missing required argument "\[partitions\]"'):
+    given = GivenOptions(ALL, ["--list", "--topic", "a"])
+    with pytest.raises(ToolUsageError, match=r'Missing required argument "\[partitions\]"'):
         given.require("topic", "partitions")
-    with pytest.raises(UsageError, match=r'Option "\[list\]" can\'t be used with option "\[topic\]"'):
+    with pytest.raises(ToolUsageError, match=r'Option "\[list\]" can\'t be used with option "\[topic\]"'):
         given.exclude("list", ["partitions", "topic"])
 
 

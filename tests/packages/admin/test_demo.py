@@ -15,9 +15,9 @@ from rich.console import Console
 
 from moldau.admin.demo import report, story
 from moldau.admin.demo.chart import paint, spans
-from moldau.admin.demo.checking import Books
+from moldau.admin.demo.checking import FlightCounts
 from moldau.admin.demo.data import delays, flights, id_of
-from moldau.admin.demo.pipeline import Pipeline, PipelineError
+from moldau.admin.demo.pipeline import DemoPipeline, DemoPipelineError
 from moldau.admin.demo.producing import Acks
 from moldau.admin.demo.watching import Happening, LeaderAndIsr, LeaderChange, back_in_sync, explained
 from moldau.cluster.nodes import is_alive
@@ -27,8 +27,10 @@ from moldau.pipeline.spec import OnError
 from tests.packages.doubles import TimeModule
 
 
-def books(produced: list[int], in_log: list[int], in_table: list[int], commits: int = 3, batches: int = 3) -> Books:
-    return Books(np.array(produced), np.array(in_log), np.array(in_table), commits, batches, True)
+def books(
+    produced: list[int], in_log: list[int], in_table: list[int], commits: int = 3, batches: int = 3
+) -> FlightCounts:
+    return FlightCounts(np.array(produced), np.array(in_log), np.array(in_table), commits, batches, True)
 
 
 def test_books_balance_only_when_every_flight_is_everywhere_once():
@@ -147,7 +149,7 @@ def test_the_report_says_what_was_lost(tmp_path, monkeypatch):
     acks.take(0, 0, 100)
     acks.take(1, 0, 100)
     changes = explained([LeaderChange(1.0, 0, None, A), LeaderChange(11.0, 0, A, B)], STORY, [], "flights")
-    outcome = story.Outcome(books([1, 1], [1, 1], [1, 0]), acks, changes, STORY, [(2.0, 1)], 0.0, 1.0, 2.0, 23.0)
+    outcome = story.DemoOutcome(books([1, 1], [1, 1], [1, 0]), acks, changes, STORY, [(2.0, 1)], 0.0, 1.0, 2.0, 23.0)
     told = io.StringIO()
     report.tell(Console(file=told, width=150), outcome, tmp_path)
     for words in ("do NOT balance", "1 -> 2", "broker 1 was killed; 2 was in sync", "again 3.0 s after", "UA"):
@@ -159,7 +161,7 @@ def test_what_the_stream_has_started_ends_with_it(tmp_path: Path, monkeypatch: p
     stream.write_text(f"#!/bin/sh\nsleep 1000 &\necho $! > {started}.new\nmv {started}.new {started}\nwait\n")
     stream.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(stream))
-    pipeline = Pipeline("nowhere:1", "flights", tmp_path / "tables")
+    pipeline = DemoPipeline("nowhere:1", "flights", tmp_path / "tables")
     deadline = time.monotonic() + 120
     while not started.exists():
         assert time.monotonic() < deadline
@@ -185,7 +187,7 @@ def test_a_pipeline_is_waited_for_as_long_as_batches_come(
 ) -> None:
     """Each look takes 100 seconds of a clock that is ours, and finds another batch or none; the sixth finds the end."""
     looks, clock = 0, TimeModule()
-    pipeline = Pipeline.__new__(Pipeline)
+    pipeline = DemoPipeline.__new__(DemoPipeline)
     pipeline.log, pipeline.batches = tmp_path / "pipeline.log", []
     pipeline.log.write_text("its last words")
 
@@ -198,25 +200,29 @@ def test_a_pipeline_is_waited_for_as_long_as_batches_come(
 
     pipeline._process = RunningProcess()  # type: ignore[assignment]
     monkeypatch.setattr("moldau.admin.demo.pipeline.time", clock)
-    with contextlib.nullcontext() if finishes else pytest.raises(PipelineError, match="within 180 s:\nits last words"):
+    with (
+        contextlib.nullcontext()
+        if finishes
+        else pytest.raises(DemoPipelineError, match="within 180 s:\nits last words")
+    ):
         pipeline._wait(is_done, 180.0, "finish")
 
 
 def test_a_pipeline_that_ended_by_itself_is_told_with_its_last_words(tmp_path: Path) -> None:
-    pipeline = Pipeline("nowhere:1", "flights", tmp_path)
+    pipeline = DemoPipeline("nowhere:1", "flights", tmp_path)
     pipeline.kill()
-    with pytest.raises(PipelineError, match="did not start"):
+    with pytest.raises(DemoPipelineError, match="did not start"):
         pipeline.wait_ready()
 
 
 def test_the_demos_file_is_a_pipeline_without_a_mistake(tmp_path: Path) -> None:
-    pipeline = Pipeline("nowhere:1", "flights", tmp_path)
+    pipeline = DemoPipeline("nowhere:1", "flights", tmp_path)
     pipeline.kill()
     assert lint_file(pipeline.file) == []
     assert load(pipeline.file).decode.on_error is OnError.FAIL, "a record that is no flight is not counted as one"
 
 
-def an_outcome(*, killed: bool = True) -> story.Outcome:
+def an_outcome(*, killed: bool = True) -> story.DemoOutcome:
     """Two partitions; broker 1 leads the first, is killed after 2 s, and 3 leads it 0.1 s later."""
     ones = np.ones(1200, np.int64)
     acks = Acks(1200)
@@ -226,8 +232,8 @@ def an_outcome(*, killed: bool = True) -> story.Outcome:
     changes += [LeaderChange(102.1, 0, first, LeaderAndIsr(3, 1, (2, 3)))] if killed else []
     happenings = [Happening(102.0, "killed", 1), Happening(103.0, "restarted", 1)] if killed else []
     batches = [(101.0, 600), (104.5, 600)]
-    books = Books(ones, ones, ones, 2, 2, True)
-    return story.Outcome(books, acks, changes, happenings, batches, 100.0, 104.0, 105.0, 104.8)
+    books = FlightCounts(ones, ones, ones, 2, 2, True)
+    return story.DemoOutcome(books, acks, changes, happenings, batches, 100.0, 104.0, 105.0, 104.8)
 
 
 def test_a_killed_broker_leads_nothing_from_then_on_whoever_was_told_so_when() -> None:

@@ -12,7 +12,7 @@ from moldau.admin.cli import cli
 from moldau.admin.cluster_checks import _features, _leaders, _partitions, _placement, _undecided, _without_log
 from moldau.admin.file_checks import file_checks
 from moldau.admin.findings import ERROR, NOTE, WARNING, some
-from moldau.admin.partition_states import AT_MIN, FILTERS, OFFLINE, OK, UNDER, UNDER_MIN, PartitionState, worst
+from moldau.admin.partition_states import AT_MIN, FILTERS, OFFLINE, OK, UNDER, UNDER_MIN, PartitionHealth, worst
 from moldau.admin.perf import percentile
 from moldau.broker.config.storage_format import read_meta
 from moldau.client.features import Features
@@ -23,8 +23,8 @@ from tests.packages.admin.doubles import ClientDouble, Driven, TalkDouble
 from tests.packages.storage.test_old_formats import records
 
 
-def part(isr: list[int], replicas: tuple[int, ...] = (1, 2, 3), leader: int = 1, min_isr: int = 2) -> PartitionState:
-    return PartitionState("t", 0, leader, 0, list(replicas), isr, [], [], len(replicas), min_isr)
+def part(isr: list[int], replicas: tuple[int, ...] = (1, 2, 3), leader: int = 1, min_isr: int = 2) -> PartitionHealth:
+    return PartitionHealth("t", 0, leader, 0, list(replicas), isr, [], [], len(replicas), min_isr)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def part(isr: list[int], replicas: tuple[int, ...] = (1, 2, 3), leader: int = 1,
         (part([1], replicas=(1,), min_isr=1), OK),
     ],
 )
-def test_the_state_of_a_partition_is_the_worst_that_is_to_say(one: PartitionState, state: str) -> None:
+def test_the_state_of_a_partition_is_the_worst_that_is_to_say(one: PartitionHealth, state: str) -> None:
     assert one.state == state
     assert worst([part([1, 2, 3]), one]) == state
 

@@ -7,7 +7,7 @@ import tracemalloc
 from collections.abc import Iterable
 from pathlib import Path
 
-from moldau.admin.classic.dump_index import LogFile, _FromStart
+from moldau.admin.classic.dump_index import DumpedLogFile, _FromStart
 from moldau.wire.batch import build
 
 
@@ -16,7 +16,7 @@ def test_a_log_that_is_cut_while_it_is_read_ends_where_it_was_cut(tmp_path: Path
     path = tmp_path / f"{0:020d}.log"
     batch = build([(0, None, b"x" * 300_000, ())])
     path.write_bytes(batch * 20)
-    with LogFile(path) as log:
+    with DumpedLogFile(path) as log:
         walk = log.batches()
         assert next(walk)[0] == 0
         with path.open("r+b") as writer:
@@ -28,17 +28,17 @@ def test_batches_are_read_between_two_positions_and_never_in_part(tmp_path: Path
     path = tmp_path / f"{0:020d}.log"
     batch = build([(0, None, b"x", ())])
     path.write_bytes(batch * 4)
-    with LogFile(path) as log:
+    with DumpedLogFile(path) as log:
         found = [position for position, _, _ in log.batches(len(batch), 3 * len(batch) + 1)]
         assert found == [len(batch), 2 * len(batch)]
         assert all(data == batch for _, _, data in log.batches())
-    with LogFile(path, most=len(batch) + 1) as log:
+    with DumpedLogFile(path, most=len(batch) + 1) as log:
         assert len(list(log.batches())) == 1
 
 
-def log_of(path: Path, offsets: Iterable[int]) -> LogFile:
+def log_of(path: Path, offsets: Iterable[int]) -> DumpedLogFile:
     path.write_bytes(b"".join(build([(0, None, b"", ())], base_offset=offset) for offset in offsets))
-    return LogFile(path)
+    return DumpedLogFile(path)
 
 
 def test_a_walked_log_is_kept_in_little_memory(tmp_path: Path) -> None:

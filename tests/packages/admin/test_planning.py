@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.admin.plans import Plan
-from moldau.admin.reassignment.planning import GOALS, Impossible, Planner
+from moldau.admin.reassignment.planning import GOALS, Impossible, PlanBuilder
 from moldau.model import TopicPartition
 
 
@@ -56,7 +56,7 @@ def held(plan: Plan, brokers: Iterable[int]) -> dict[int, int]:
     return {broker: counts[broker] for broker in brokers}
 
 
-Wish = Callable[[Planner], None]
+Wish = Callable[[PlanBuilder], None]
 
 
 @st.composite
@@ -84,7 +84,7 @@ def test_every_plan_keeps_the_rules_and_made_again_moves_nothing(data: st.DataOb
     today, racks, sizes = drawn = data.draw(clusters())
     wish = data.draw(wishes(drawn))
     given_today = {p: list(replicas) for p, replicas in today.items()}
-    planner = Planner(today, racks, sizes)
+    planner = PlanBuilder(today, racks, sizes)
     try:
         wish(planner)
     except Impossible:
@@ -98,7 +98,7 @@ def test_every_plan_keeps_the_rules_and_made_again_moves_nothing(data: st.DataOb
         if not set(today[p]) & set(racks):
             assert replicas == today[p], "nobody has its records"
     assert planner.changes() == {p: replicas for p, replicas in plan.items() if replicas != today[p]}
-    again = Planner(plan, racks, sizes)
+    again = PlanBuilder(plan, racks, sizes)
     wish(again)
     assert again.changes() == {}
 
@@ -110,7 +110,7 @@ def test_a_drain_moves_what_the_broker_holds_and_costs_no_rack_that_could_be_kep
     today, racks, _ = drawn
     gone = data.draw(st.sampled_from([*sorted(racks), 11]))
     left = {b: rack for b, rack in racks.items() if b != gone}
-    planner = Planner(today, racks)
+    planner = PlanBuilder(today, racks)
     try:
         planner.drain([gone])
     except Impossible:
@@ -133,7 +133,7 @@ def test_a_drain_moves_what_the_broker_holds_and_costs_no_rack_that_could_be_kep
 def test_a_replacement_takes_one_brokers_replicas_and_touches_no_others(drawn: Drawn, data: st.DataObject) -> None:
     today, racks, _ = drawn
     old, new = data.draw(st.lists(st.sampled_from(sorted(racks)), min_size=2, max_size=2, unique=True))
-    planner = Planner(today, racks)
+    planner = PlanBuilder(today, racks)
     try:
         planner.replace(old, new)
     except Impossible:
@@ -148,7 +148,7 @@ def test_a_replacement_takes_one_brokers_replicas_and_touches_no_others(drawn: D
 @given(clusters(), st.integers(1, 5))
 def test_a_replication_factor_is_met_with_as_many_copies_as_are_missing(drawn: Drawn, factor: int) -> None:
     today, racks, _ = drawn
-    planner = Planner(today, racks)
+    planner = PlanBuilder(today, racks)
     if factor > len(racks):
         with pytest.raises(Impossible, match=f"{len(racks)} are alive"):
             planner.set_rf(factor)
@@ -177,7 +177,7 @@ def assignments(today: Plan, brokers: list[int]) -> Iterable[Plan]:
 
 
 def evened_out(today: Plan, racks: Mapping[int, str | None]) -> Plan:
-    planner = Planner(today, racks)
+    planner = PlanBuilder(today, racks)
     planner.balance(["replicas"])
     return planner.result()
 
@@ -222,7 +222,7 @@ def test_no_assignment_that_crowds_no_rack_is_as_even_with_fewer_moves(drawn: Dr
 def test_racks_are_balanced_as_well_as_they_can_be_with_the_fewest_moves(drawn: Drawn) -> None:
     """Each partition against all sets of brokers: also where there are more replicas than racks, or small racks."""
     today, racks, _ = drawn
-    planner = Planner(today, racks)
+    planner = PlanBuilder(today, racks)
     planner.balance(["racks"])
     for p, replicas in planner.result().items():
         best = min(
@@ -237,7 +237,7 @@ def test_racks_are_balanced_as_well_as_they_can_be_with_the_fewest_moves(drawn: 
 def test_no_rack_gets_more_of_a_partition_than_it_had_unless_no_other_has_a_broker_left(data: st.DataObject) -> None:
     today, racks, sizes = drawn = data.draw(clusters(dead=False, factor=5))
     wish, gone = data.draw(wishes(drawn)), data.draw(st.sampled_from(sorted(racks)))
-    planner = Planner(today, racks, sizes)
+    planner = PlanBuilder(today, racks, sizes)
     try:
         (planner.drain([gone]) if data.draw(st.booleans()) else wish(planner))
     except Impossible:
@@ -256,13 +256,13 @@ IN_THREE_RACKS: dict[int, str | None] = {0: "a", 1: "a", 2: "c", 3: "a", 4: "a",
 @pytest.mark.parametrize(("old", "new"), [(0, 6), (1, 6), (0, 2), (1, 2)])
 def test_a_replacement_from_a_crowded_rack_goes_to_the_empty_one_and_does_not_crowd_another(old: int, new: int) -> None:
     """Of replicas in racks a, a, c that broker of a goes to b, whoever of c is named: a, c, c would be as crowded."""
-    planner = Planner({at(4): [0, 1, 2]}, IN_THREE_RACKS)
+    planner = PlanBuilder({at(4): [0, 1, 2]}, IN_THREE_RACKS)
     planner.replace(old, new)
     assert planner.result() == {at(4): [5 if r == old else r for r in (0, 1, 2)]}
 
 
 def test_an_added_broker_takes_nothing_from_another_rack_that_a_third_one_has_room_for() -> None:
-    planner = Planner({at(n): [0, 1, 2] for n in range(14)}, IN_THREE_RACKS)
+    planner = PlanBuilder({at(n): [0, 1, 2] for n in range(14)}, IN_THREE_RACKS)
     planner.add([6])
     plan = planner.result()
     assert {tuple(replicas) for replicas in plan.values()} == {(0, 1, 2), (0, 1, 6)}, "in its own rack it takes"
@@ -274,7 +274,7 @@ def test_what_is_evened_out_goes_to_the_rack_that_has_none_before_one_that_has_s
     """Of a, b, b one of b's goes to c; a, a, b would be no more even over racks than before."""
     racks: dict[int, str | None] = {0: "a", 1: "a", 2: "a", 3: "a", 4: "b", 5: "b", 6: "c"}
     today = {at(0): [3, 5, 4], at(1): [4]}
-    planner = Planner(today, racks, dict.fromkeys(today, 100))
+    planner = PlanBuilder(today, racks, dict.fromkeys(today, 100))
     planner.balance([goal])
     assert [racks[r] for r in planner.result()[at(0)]] in (["a", "b", "c"], ["a", "c", "b"], ["a", "b", "b"])
 
@@ -282,7 +282,7 @@ def test_what_is_evened_out_goes_to_the_rack_that_has_none_before_one_that_has_s
 @given(clusters(partitions=60, dead=False, racks=0))
 def test_of_larger_clusters_every_broker_gets_its_share_with_the_fewest_moves(drawn: Drawn) -> None:
     today, racks, _ = drawn
-    planner = Planner(today, racks)
+    planner = PlanBuilder(today, racks)
     planner.balance(["replicas"])
     plan = planner.result()
     before, after = held(today, racks), held(plan, racks)
@@ -300,7 +300,7 @@ def test_added_brokers_get_their_share_and_nothing_moves_between_the_others(draw
     today, racks, _ = drawn
     new = data.draw(st.sampled_from(sorted(racks)))
     today = {p: [r for r in replicas if r != new] or [min(set(racks) - {new})] for p, replicas in today.items()}
-    planner = Planner(today, racks)
+    planner = PlanBuilder(today, racks)
     planner.add([new])
     plan = planner.result()
     for p in today:
@@ -317,7 +317,7 @@ def test_added_brokers_get_their_share_and_nothing_moves_between_the_others(draw
 @given(clusters(partitions=5, brokers=4, dead=False))
 def test_leads_are_as_even_as_they_can_be_and_no_data_moves(drawn: Drawn) -> None:
     today, racks, _ = drawn
-    planner = Planner(today, racks)
+    planner = PlanBuilder(today, racks)
     planner.balance(["leaders"])
     plan = planner.result()
     assert all(set(plan[p]) == set(today[p]) for p in today)
@@ -337,7 +337,7 @@ def test_leads_are_as_even_as_they_can_be_and_no_data_moves(drawn: Drawn) -> Non
 @given(clusters(dead=False))
 def test_racks_are_mended_with_one_move_for_each_that_is_missing(drawn: Drawn) -> None:
     today, racks, _ = drawn
-    planner = Planner(today, racks)
+    planner = PlanBuilder(today, racks)
     planner.balance(["racks"])
     plan, there = planner.result(), len(set(racks.values()))
     missing = sum(min(len(replicas), there) - width(replicas, racks) for replicas in today.values())
@@ -352,13 +352,13 @@ def test_bytes_even_out_and_counts_stay_even_where_both_are_asked_for(drawn: Dra
     def load(plan: Plan) -> list[int]:
         return [sum(sizes[p] for p, replicas in plan.items() if b in replicas) for b in racks]
 
-    planner = Planner(today, racks, sizes)
+    planner = PlanBuilder(today, racks, sizes)
     planner.balance(["disk"])
     plan = planner.result()
     assert sum(bytes_**2 for bytes_ in load(plan)) <= sum(bytes_**2 for bytes_ in load(today))
     assert max(load(plan)) <= max(load(today))
     assert all(width(plan[p], racks) >= width(today[p], racks) for p in today)
-    both = Planner(today, dict.fromkeys(racks), sizes)
+    both = PlanBuilder(today, dict.fromkeys(racks), sizes)
     both.balance(["replicas", "disk"])
     counts = held(both.result(), racks).values()
     assert max(counts) - min(counts) <= 1
@@ -366,7 +366,7 @@ def test_bytes_even_out_and_counts_stay_even_where_both_are_asked_for(drawn: Dra
 
 def test_a_large_replica_is_swapped_for_a_small_one_where_all_are_to_keep_their_number() -> None:
     sizes = {at(n): 1000 if n < 4 else 10 for n in range(8)}
-    planner = Planner({at(n): [1 if n < 4 else 2] for n in range(8)}, {1: "a", 2: "b"}, sizes)
+    planner = PlanBuilder({at(n): [1 if n < 4 else 2] for n in range(8)}, {1: "a", 2: "b"}, sizes)
     planner.balance(GOALS)
     plan = planner.result()
     assert held(plan, [1, 2]) == {1: 4, 2: 4}
@@ -377,7 +377,7 @@ def test_a_large_replica_is_swapped_for_a_small_one_where_all_are_to_keep_their_
 @given(clusters(dead=False, factor=1, racks=0))
 def test_no_swap_is_left_that_brings_two_brokers_a_fifth_closer(drawn: Drawn) -> None:
     today, racks, sizes = drawn
-    planner = Planner(today, racks, sizes)
+    planner = PlanBuilder(today, racks, sizes)
     planner.balance(["replicas", "disk"])
     plan = planner.result()
     load = {b: sum(sizes[p] for p, replicas in plan.items() if replicas == [b]) for b in racks}
@@ -392,18 +392,18 @@ def test_no_swap_is_left_that_brings_two_brokers_a_fifth_closer(drawn: Drawn) ->
 
 def test_a_plan_says_why_there_is_none() -> None:
     with pytest.raises(Impossible, match="t-0 has 2 replicas, and there is 1 broker"):
-        Planner({at(0): [1, 2]}, {1: None, 2: None}).drain([2])
+        PlanBuilder({at(0): [1, 2]}, {1: None, 2: None}).drain([2])
     with pytest.raises(Impossible, match="broker 9 is not alive; alive are 1, 2"):
-        Planner({at(0): [1, 2]}, {1: None, 2: None}).replace(1, 9)
+        PlanBuilder({at(0): [1, 2]}, {1: None, 2: None}).replace(1, 9)
     with pytest.raises(Impossible, match="not alive: broker 9"):
-        Planner({at(0): [1, 2]}, {1: None, 2: None}).add([9])
-    stuck = Planner({at(0): [9]}, {1: None})
+        PlanBuilder({at(0): [1, 2]}, {1: None, 2: None}).add([9])
+    stuck = PlanBuilder({at(0): [9]}, {1: None})
     stuck.drain([9])
     assert (stuck.stuck, stuck.changes()) == ([at(0)], {})
 
 
 def test_a_large_cluster_is_planned_in_seconds() -> None:
     today = {at(n): [n % 49, (n + 1) % 49, (n + 2) % 49] for n in range(3000)}
-    planner = Planner(today, dict.fromkeys(range(50)))
+    planner = PlanBuilder(today, dict.fromkeys(range(50)))
     planner.add([49])
     assert moves(today, planner.result()) == 3000 * 3 // 50

@@ -14,7 +14,7 @@ import pytest
 
 from moldau.admin import output
 from moldau.admin.main import fail
-from moldau.admin.progress import Progress
+from moldau.admin.progress import ProgressBar
 from moldau.admin.waiting import Looks, came_about
 
 
@@ -42,7 +42,7 @@ class Terminal(io.StringIO):
 
 def test_without_a_terminal_a_line_is_written_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
-    with Progress("records", 100, clock=clock) as progress:
+    with ProgressBar("records", 100, clock=clock) as progress:
         for done in range(100):
             progress.at(done)
             clock.now += 0.125
@@ -50,13 +50,13 @@ def test_without_a_terminal_a_line_is_written_now_and_then(capsys: pytest.Captur
 
 
 def test_quick_work_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress("records", 100, clock=Clock()) as progress:
+    with ProgressBar("records", 100, clock=Clock()) as progress:
         progress.at(100)
     assert capsys.readouterr() == ("", "")
 
 
 def test_words_are_told_at_once_and_the_last_ones_too(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress("", 3, clock=Clock()) as progress:
+    with ProgressBar("", 3, clock=Clock()) as progress:
         for done in range(3):
             progress.at(done, f"{done} done")
             progress.at(done, f"{done} done")
@@ -67,7 +67,7 @@ def test_on_a_terminal_one_line_is_redrawn_and_taken_away(monkeypatch: pytest.Mo
     screen, clock = Terminal(), Clock()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
-    with Progress("copy", 4, clock=clock) as progress:
+    with ProgressBar("copy", 4, clock=clock) as progress:
         progress.at(0)
         clock.now = 10
         progress.at(1)
@@ -90,7 +90,7 @@ def test_what_ends_a_command_takes_the_bar_away_first(monkeypatch: pytest.Monkey
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
-    progress = Progress("copy", 4, clock=Clock())
+    progress = ProgressBar("copy", 4, clock=Clock())
     progress.at(1)
     with pytest.raises(SystemExit), progress:
         fail("no more")
@@ -103,7 +103,7 @@ def test_a_line_is_no_longer_than_the_terminal_is_wide(monkeypatch: pytest.Monke
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 30, 0, 0))
         monkeypatch.setattr(sys, "stderr", file)
         monkeypatch.setenv("TERM", "xterm")
-        with Progress("a long word for it", 4, clock=Clock()) as progress:
+        with ProgressBar("a long word for it", 4, clock=Clock()) as progress:
             progress.at(1)
         wanted = b"\ra long word for it [#####....\x1b[K\r\x1b[K"
         seen = b""

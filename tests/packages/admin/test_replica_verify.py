@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.admin.replica import replica
-from moldau.clusterdata.replica_check.comparing import Batch, ReplicaVerdict, compare
+from moldau.clusterdata.replica_check.comparing import ComparedBatch, ReplicaVerdict, compare
 from moldau.model import TopicPartition
 from moldau.runtime.disk import RealDisk
 from moldau.storage import LogConfig, LogDirs
@@ -26,18 +26,18 @@ NOW = 1_700_000_000_000
 BATCHES = 30
 
 
-def log(sizes: list[int]) -> list[Batch]:
+def log(sizes: list[int]) -> list[ComparedBatch]:
     found, offset = [], 0
     for number, size in enumerate(sizes):
-        found.append(Batch(offset, offset + size - 1, number // 3, 100 * size, 7919 * number))
+        found.append(ComparedBatch(offset, offset + size - 1, number // 3, 100 * size, 7919 * number))
         offset += size
     return found
 
 
-def damaged(batches: list[Batch], at: int, how: int) -> list[Batch]:
+def damaged(batches: list[ComparedBatch], at: int, how: int) -> list[ComparedBatch]:
     """The same with one batch wrong, or gone."""
     one = batches[at]
-    changes: list[Callable[[], list[Batch]]] = [
+    changes: list[Callable[[], list[ComparedBatch]]] = [
         lambda: [one._replace(epoch=one.epoch + 1)],
         lambda: [one._replace(crc=one.crc + 1)],
         lambda: [one._replace(size=one.size + 1)],

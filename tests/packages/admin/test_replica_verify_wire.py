@@ -12,7 +12,7 @@ from moldau.client.client import Client
 from moldau.client.sync import Cluster
 from moldau.client.view import Partition, View
 from moldau.clusterdata.replica_check.comparing import ReplicaVerdict
-from moldau.clusterdata.replica_check.folders import Pace
+from moldau.clusterdata.replica_check.folders import ReadPace
 from moldau.model import Code, TopicPartition
 from moldau.wire.batch import HEADER_SIZE, build, headers
 from moldau.wire.crc import crc32c
@@ -56,7 +56,7 @@ def empty() -> FetchResponse:
 
 def verdicts(brokers: Brokers, number: int, silent: Silent) -> list[ReplicaVerdict]:
     known = Partition(number, leader=1, leader_epoch=0, replicas=[1, 2], isr=[1, 2], offline=[])
-    found = verify(brokers, TopicPartition("t", number), known, Pace(None), compacted=False, silent=silent)
+    found = verify(brokers, TopicPartition("t", number), known, ReadPace(None), compacted=False, silent=silent)
     return [one.verdict for one in found]
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from moldau.admin.classic.run import run
 from moldau.admin.log import log
 from moldau.clusterdata.state_changes.merging import logs, merge, one_after_the_other, wanted
-from moldau.clusterdata.state_changes.sources import Source
+from moldau.clusterdata.state_changes.sources import LogSource
 
 MERGER = "kafka.tools.StateChangeLogMerger"
 
@@ -73,7 +73,7 @@ def test_nothing_is_lost_and_order_is_kept(
         paths = [folder / f"{node}-{part}" for part in (0, 1)]  # a log that was rolled anywhere, in a stack too
         for path, part in zip(paths, (lines[:cut], lines[cut:]), strict=True):
             path.write_bytes(gzip.compress(b"".join(part)) if packed else b"".join(part))
-        sources.append(Source(list(map(str, paths)), block_bytes=block_bytes))
+        sources.append(LogSource(list(map(str, paths)), block_bytes=block_bytes))
         known += told
     merged = b"".join(entry + b"\n" for entries in merge(sources) for entry in entries)
     assert merged.decode() == "".join(entry for _, entry in sorted(known, key=lambda one: one[0]))
@@ -82,7 +82,9 @@ def test_nothing_is_lost_and_order_is_kept(
 def test_a_file_without_any_time_comes_first_and_whole(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("no time\nat all")
     (tmp_path / "b").write_text(line(1, "b"))
-    merged = [entry for one in merge([Source([str(tmp_path / "b")]), Source([str(tmp_path / "a")])]) for entry in one]
+    merged = [
+        entry for one in merge([LogSource([str(tmp_path / "b")]), LogSource([str(tmp_path / "a")])]) for entry in one
+    ]
     assert merged == [b"no time\nat all", line(1, "b").encode()[:-1]]
 
 
@@ -94,7 +96,7 @@ def test_what_stands_before_the_first_time_is_left_out_if_that_is_wished(
     path = tmp_path / "state-change.log"
     entries = [line(n, f"line {n}") for n in range(3)]
     path.write_text("no time\n" * 20 + "".join(entries))
-    source = Source([str(path)], block_bytes=20, beheaded=True)
+    source = LogSource([str(path)], block_bytes=20, beheaded=True)
     assert [entry.decode() + "\n" for some in merge([source]) for entry in some] == entries
 
 
@@ -154,7 +156,7 @@ def test_one_log_is_read_in_steps_though_its_clock_went_back(tmp_path: Path) -> 
     """All that followed was held until its end: none of it is before the time up to which the log was read."""
     path = tmp_path / "state-change.log"
     path.write_text(line(50, "before") + "".join(line(10, f"{number}") for number in range(1_000)))
-    some = list(merge([Source([str(path)], block_bytes=4_000)]))
+    some = list(merge([LogSource([str(path)], block_bytes=4_000)]))
     assert sum(map(len, some)) == 1_001
     assert max(map(len, some)) < 200
 

@@ -16,7 +16,7 @@ from moldau.clusterdata.state_changes.eras import parse
 from moldau.clusterdata.state_changes.history import changes
 from moldau.clusterdata.state_changes.merging import logs, merge, wanted
 from moldau.clusterdata.state_changes.skew import skews
-from moldau.clusterdata.state_changes.sources import Source
+from moldau.clusterdata.state_changes.sources import LogSource
 from moldau.model import TopicPartition
 
 RECORDED = Path(__file__).resolve().parents[2] / "golden" / "state_changes"
@@ -39,7 +39,7 @@ def logged(run: str) -> list[bytes]:
 
 def merged(run: str, topic: str | None = None, *numbers: int) -> list[bytes]:
     keep = wanted(topic, numbers)
-    sources = [Source(files, keep) for files in logs([str(RECORDED / run)])]
+    sources = [LogSource(files, keep) for files in logs([str(RECORDED / run)])]
     return [line for entries in merge(sources) for entry in entries for line in entry.splitlines()]
 
 

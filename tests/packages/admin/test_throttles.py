@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from moldau.admin.throttles import RATES, REPLICAS, Throttles, _wanted, merged, without
+from moldau.admin.throttles import RATES, REPLICAS, ThrottlesSet, _wanted, merged, without
 from moldau.client.admin import AlterOp, Resource, ResourceType
 from moldau.model import TopicPartition
 
 LEADER, FOLLOWER = REPLICAS
-NOTHING = Throttles()
+NOTHING = ThrottlesSet()
 
 
 def test_leaders_are_throttled_where_replicas_are_and_followers_where_they_come() -> None:
@@ -33,7 +33,7 @@ def test_only_what_nobody_has_set_is_ours() -> None:
 
 
 def test_what_was_ours_stays_ours_and_gets_the_new_rate_but_not_what_somebody_has_changed() -> None:
-    before = Throttles({"1": dict.fromkeys(RATES, ["5"])}, {"a": {LEADER: ["0:1"], FOLLOWER: []}})
+    before = ThrottlesSet({"1": dict.fromkeys(RATES, ["5"])}, {"a": {LEADER: ["0:1"], FOLLOWER: []}})
     rates = {"1": {RATES[0]: "5", RATES[1]: "77"}}
     wanted = {"a": {LEADER: ["0:1"], FOLLOWER: []}}
     made = merged(wanted, {"a": {LEADER: ["0:1"], FOLLOWER: []}}, rates, rate=6, recorded=before)
@@ -60,8 +60,8 @@ def test_entries_of_others_stay_when_ours_are_taken_away() -> None:
 
 
 def test_a_record_is_read_as_it_was_written_and_nothing_else_is() -> None:
-    made = Throttles({"1": {RATES[0]: ["5", "6"]}}, {"a": {LEADER: ["0:1"]}})
-    assert Throttles.from_json(json.loads(json.dumps(made.as_json()))) == made
+    made = ThrottlesSet({"1": {RATES[0]: ["5", "6"]}}, {"a": {LEADER: ["0:1"]}})
+    assert ThrottlesSet.from_json(json.loads(json.dumps(made.as_json()))) == made
     for other in (None, [], {}, {"rates": []}, {"rates": {"1": 5}, "entries": {}}):
         with pytest.raises(ValueError, match="throttles"):
-            Throttles.from_json(other)
+            ThrottlesSet.from_json(other)

@@ -11,8 +11,17 @@ import pytest
 from moldau.admin import each_broker
 from moldau.admin.asking import Talk
 from moldau.admin.reassignment import status_command, waits, waves
-from moldau.admin.reassignment.waits import Answering, Downs, Known, Sizes, WaitReporter, sizes_of, text_of, waits_of
-from moldau.admin.reassignment.waves import Shown
+from moldau.admin.reassignment.waits import (
+    Answering,
+    Downs,
+    Sizes,
+    WaitFacts,
+    WaitReporter,
+    sizes_of,
+    text_of,
+    waits_of,
+)
+from moldau.admin.reassignment.waves import ObservedPartition
 from moldau.client.admin import Reassignment
 from moldau.client.client import Refused
 from moldau.client.lines import UnsupportedApi
@@ -38,8 +47,8 @@ def begun() -> Talk:
     return Talk(":".join(map(str, DEAD)), answered=DEAD)
 
 
-def moving(adding: int) -> tuple[Shown, Reassignment]:
-    return Shown([1, adding], 1, [1], []), Reassignment([1, adding], [adding], [])
+def moving(adding: int) -> tuple[ObservedPartition, Reassignment]:
+    return ObservedPartition([1, adding], 1, [1], []), Reassignment([1, adding], [adding], [])
 
 
 def directory(size: int) -> DescribeLogDirsResponse.DescribeLogDirsResult:
@@ -133,7 +142,7 @@ def test_a_broker_that_does_not_tell_its_sizes_is_not_taken_for_one_that_has_not
     behind: dict[int, int | None] = {}
     for broker in (2, 3, 4):
         shown, one = moving(broker)
-        known = Known([1, 2, 3, 4], sizes_of(talk, [1, broker]))
+        known = WaitFacts([1, 2, 3, 4], sizes_of(talk, [1, broker]))
         (wait,) = waits_of(P, shown, one, known)
         behind[broker] = wait["bytes_behind"]
     assert behind == {2: 1_000, 3: None, 4: None}
@@ -150,7 +159,7 @@ def test_a_replica_that_has_no_room_for_the_rest_is_told_to_have_none(monkeypatc
     found = {}
     for broker in (2, 3, 4):
         shown, one = moving(broker)
-        (wait,) = waits_of(P, shown, one, Known([1, 2, 3, 4], sizes_of(talk, [1, broker])))
+        (wait,) = waits_of(P, shown, one, WaitFacts([1, 2, 3, 4], sizes_of(talk, [1, broker])))
         found[broker] = text_of([wait])
     assert found == {
         2: "broker 2 is catching up, 8.0 kB behind, and only 40 B free for that",
@@ -160,7 +169,7 @@ def test_a_replica_that_has_no_room_for_the_rest_is_told_to_have_none(monkeypatc
 
 
 def row(adding: list[int], sizes: Sizes, offline: list[int] | None = None, state: str = waves.MOVING) -> Any:
-    shown, one = Shown([1, *adding], 1, [1], offline or []), Reassignment([1, *adding], adding, [])
+    shown, one = ObservedPartition([1, *adding], 1, [1], offline or []), Reassignment([1, *adding], adding, [])
     moves = state == waves.MOVING
     return status_command._row(P, (state, shown), [1, *adding], one if moves else None, sizes)
 
@@ -212,14 +221,14 @@ def test_a_broker_that_has_just_died_is_not_said_to_have_lost_a_directory(monkey
         return {2: "nobody listens there"} if 2 in ids else {}
 
     monkeypatch.setattr(waits, "silent_brokers", silent)
-    shown, one = Shown([1, 2, 3], 1, [1], [2, 3]), Reassignment([1, 2, 3], [2, 3], [])
+    shown, one = ObservedPartition([1, 2, 3], 1, [1], [2, 3]), Reassignment([1, 2, 3], [2, 3], [])
     talk: Any = None
     answering = Answering()
-    alive = answering.still_alive(talk, {P: waits_of(P, shown, one, Known([1, 2, 3]))}, [1, 2, 3])
+    alive = answering.still_alive(talk, {P: waits_of(P, shown, one, WaitFacts([1, 2, 3]))}, [1, 2, 3])
     assert alive == {1, 3}
     assert asked == [{2, 3}]
-    assert [wait["state"] for wait in waits_of(P, shown, one, Known(alive))] == ["down", "directory offline"]
-    assert answering.still_alive(talk, {P: waits_of(P, *moving(2), Known([1, 2]))}, [1, 2]) == {1, 2}
+    assert [wait["state"] for wait in waits_of(P, shown, one, WaitFacts(alive))] == ["down", "directory offline"]
+    assert answering.still_alive(talk, {P: waits_of(P, *moving(2), WaitFacts([1, 2]))}, [1, 2]) == {1, 2}
     assert len(asked) == 1, "where no replica is offline nobody is asked"
     monkeypatch.setattr(waits, "_last_heard_of", lambda talk: {})
     assert WaitReporter(talk).tell({P: shown}, {P: one}, [1, 2, 3]) == [2]
@@ -237,7 +246,7 @@ def test_a_broker_that_has_lost_a_directory_is_asked_once_until_something_change
         return dict.fromkeys(ids & mute, "nobody listens there")
 
     monkeypatch.setattr(waits, "silent_brokers", silent)
-    shown, one = Shown([1, 2], 1, [1], [2]), Reassignment([1, 2], [2], [])
+    shown, one = ObservedPartition([1, 2], 1, [1], [2]), Reassignment([1, 2], [2], [])
     talk: Any = None
     reporter, other = WaitReporter(talk), TopicPartition("t", 1)
     for _ in range(3):
@@ -246,7 +255,7 @@ def test_a_broker_that_has_lost_a_directory_is_asked_once_until_something_change
     both = {P: shown, other: shown}
     reporter.tell(both, dict.fromkeys(both, one), [1, 2])
     assert asked == [{2}, {2}], "another replica is offline: it may have died now"
-    reporter.tell({P: Shown([1, 2], 1, [1])}, {P: one}, [1, 2])
+    reporter.tell({P: ObservedPartition([1, 2], 1, [1])}, {P: one}, [1, 2])
     mute.add(2)
     monkeypatch.setattr(waits, "_last_heard_of", lambda talk: {})
     for _ in range(2):

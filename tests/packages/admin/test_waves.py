@@ -19,13 +19,13 @@ from moldau.admin.reassignment.waves import (
     OTHERWISE,
     UNKNOWN,
     WAITING,
-    Limits,
-    Shown,
+    MoveLimits,
+    ObservedPartition,
     next_moves,
     stand,
     with_directories,
 )
-from moldau.admin.throttles import RATES, Throttles
+from moldau.admin.throttles import RATES, ThrottlesSet
 from moldau.client.admin import Reassignment
 from moldau.model import TopicPartition
 
@@ -46,14 +46,14 @@ REPLICAS = st.lists(st.integers(1, 5), min_size=1, max_size=3, unique=True)
 def test_limits_hold_and_whatever_waits_begins_at_last(
     plans: list[tuple[list[int], list[int]]], under_way: int, total: int, per_broker: int
 ) -> None:
-    shown = {at(n): Shown(now, now[0]) for n, (now, _) in enumerate(plans)}
+    shown = {at(n): ObservedPartition(now, now[0]) for n, (now, _) in enumerate(plans)}
     goal = {at(n): wanted for n, (_, wanted) in enumerate(plans)}
     moving = {
         p: Reassignment(list(shown[p].replicas), sorted(set(goal[p]) - set(shown[p].replicas)), [])
         for p in list(goal)[:under_way]
     }
     waiting = [p for p in goal if p not in moving]
-    begun = next_moves(waiting, goal, shown, moving, Limits(total, per_broker))
+    begun = next_moves(waiting, goal, shown, moving, MoveLimits(total, per_broker))
     assert begun == [p for p in waiting if p in begun], "in the plan's order"
     copied = [p for p in begun if set(goal[p]) - set(shown[p].replicas)]
     busy: Counter[int] = Counter()
@@ -70,20 +70,25 @@ def test_limits_hold_and_whatever_waits_begins_at_last(
 def test_a_partition_is_where_it_was_where_it_shall_be_or_somewhere_else() -> None:
     goal = {at(n): [2] for n in range(5)}
     origin = {at(n): [1] for n in range(5)}
-    shown = {at(0): Shown([1], 1), at(1): Shown([2], 2), at(2): Shown([1, 2], 1), at(3): Shown([3], 3)}
+    shown = {
+        at(0): ObservedPartition([1], 1),
+        at(1): ObservedPartition([2], 2),
+        at(2): ObservedPartition([1, 2], 1),
+        at(3): ObservedPartition([3], 3),
+    }
     assert list(stand(goal, origin, shown, {at(2)}).values()) == ["waiting", "done", "moving", "otherwise", "gone"]
 
 
 def test_a_partition_that_was_called_off_may_have_its_replicas_in_another_order_and_is_moved_all_the_same() -> None:
     goal = {at(0): [1, 4], at(1): [1, 4]}
     origin = {at(0): [2, 1], at(1): [2, 1]}
-    shown = {at(0): Shown([1, 2], 1), at(1): Shown([4, 1], 1)}
+    shown = {at(0): ObservedPartition([1, 2], 1), at(1): ObservedPartition([4, 1], 1)}
     assert set(stand(goal, origin, shown, ()).values()) == {"waiting"}
-    assert next_moves([at(0)], origin, shown, {}, Limits(1, 1)) == [at(0)]
+    assert next_moves([at(0)], origin, shown, {}, MoveLimits(1, 1)) == [at(0)]
 
 
 def example() -> Journal:
-    throttles = Throttles({"1": {RATES[0]: ["5"]}}, {"t": {"leader.replication.throttled.replicas": ["0:1"]}})
+    throttles = ThrottlesSet({"1": {RATES[0]: ["5"]}}, {"t": {"leader.replication.throttled.replicas": ["0:1"]}})
     return Journal("c", {at(0): [2]}, {at(0): [1]}, max_moves=3, rate=5, throttles=throttles)
 
 

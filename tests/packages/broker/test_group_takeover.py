@@ -18,8 +18,8 @@ from moldau.groups.facts import (
     FetchOffsets,
     Now,
     OffsetCommit,
-    Producer,
     Reply,
+    TransactionalWriter,
     TransactionEnded,
     TxnCommit,
 )
@@ -108,7 +108,7 @@ def test_whoever_takes_over_answers_as_the_coordinator_before(events: list[Any])
                 case "in a transaction":
                     producer, partition = facts
                     stable.pop(partition, None)
-                    one.ask(TxnCommit("g", "", None, -1, item(partition, number), Producer(producer, 0)))
+                    one.ask(TxnCommit("g", "", None, -1, item(partition, number), TransactionalWriter(producer, 0)))
                 case "ended":
                     one.ended(*facts)
                 case "committed" | "removed":

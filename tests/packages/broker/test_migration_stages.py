@@ -92,4 +92,4 @@ def test_what_is_finished_is_left_alone_and_what_never_was_on_zookeeper_is_refus
     state, effects = walk(stages.MigrationRules(MigrationState.POST_MIGRATION))
     assert state.stage is MigrationStage.OFF
     assert isinstance(effects[0], stages.Say)
-    assert isinstance(walk(stages.MigrationRules(MigrationState.NONE))[1][0], stages.End)
+    assert isinstance(walk(stages.MigrationRules(MigrationState.NONE))[1][0], stages.EndNode)

@@ -53,7 +53,7 @@ def test_a_controller_whose_batch_failed_half_way_sends_no_other(monkeypatch: py
     unwritten = cast("StateChangeLog", UnwrittenLog())
     channels = Channels(NodeDouble(config=zookeeper_config(), world=world, state_change_log=unwritten), Rules())
     channels.on_unsent.append(told.append)
-    channels._sender = batch.Sender(controller_id=1, controller_epoch=1, listener="IN")
+    channels._sender = batch.SendingController(controller_id=1, controller_epoch=1, listener="IN")
     real = batch.requests
 
     def fails(*given: Any) -> Any:

@@ -23,7 +23,7 @@ from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest
 from moldau.wire.records import metadata as records
 
-SENDER = batch.Sender(controller_id=99, controller_epoch=3, listener="PLAINTEXT")
+SENDER = batch.SendingController(controller_id=99, controller_epoch=3, listener="PLAINTEXT")
 VERSIONS: dict[type, int] = {LeaderAndIsrRequest: 7, StopReplicaRequest: 4, UpdateMetadataRequest: 8}
 
 
@@ -443,7 +443,7 @@ def test_requests_say_whether_a_kraft_controller_sends_them(migrating: bool) -> 
             broker_id=1, broker_epoch=1, fenced=False, end_points=[where], is_migrating_zk_broker=True
         ),
     )
-    sender = batch.Sender(controller_id=9, controller_epoch=1, listener="PLAINTEXT", to_migrating=migrating)
+    sender = batch.SendingController(controller_id=9, controller_epoch=1, listener="PLAINTEXT", to_migrating=migrating)
     told: list[Any] = batch.full(image, image.brokers[1], sender)
     delta = Delta()
     image.apply(records.RemoveTopicRecord(topic_id=b"t".ljust(16, b"-")), delta=delta)

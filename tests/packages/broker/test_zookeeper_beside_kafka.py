@@ -40,7 +40,7 @@ def test_a_broker_knows_all_when_a_controller_that_says_no_types_has_told_it(tmp
             node = next(n for n in nodes.nodes.values() if n is not nodes.controller)
             assert node.plane is not None
             handler, image = node.plane.controller_requests, nodes.controller.metadata.image
-            sender = batch.Sender(
+            sender = batch.SendingController(
                 controller_id=nodes.controller.config.node_id, controller_epoch=1, listener="PLAINTEXT"
             )
             metadata, roles = batch.full(image, image.brokers[node.config.node_id], sender)
@@ -78,7 +78,7 @@ def test_what_names_a_registration_waits_until_its_broker_has_heard_that_it_is_m
             node = next(n for n in nodes.nodes.values() if n is not nodes.controller)
             assert node.plane is not None
             handler, own, image = node.plane.controller_requests, node.lifecycle, nodes.controller.metadata.image
-            sender = batch.Sender(
+            sender = batch.SendingController(
                 controller_id=nodes.controller.config.node_id,
                 controller_epoch=1,
                 listener="PLAINTEXT",

@@ -143,7 +143,7 @@ def test_who_waits_for_a_broker_s_word_hears_that_it_is_gone(alive: list[Any], m
     monkeypatch.setattr(
         "moldau.broker.zookeeper.channels.Channel", lambda *about, **more: OpenChannel(registered(8), closed)
     )
-    channels._sender = batch.Sender(controller_id=1, controller_epoch=1, listener="IN")
+    channels._sender = batch.SendingController(controller_id=1, controller_epoch=1, listener="IN")
     channels._open = {1: OpenChannel(registered(7), closed)}  # type: ignore[dict-item]
     channels.on_deletion_answered.append(lambda: closed.append("told"))
     channels.send_changes(image, Delta())

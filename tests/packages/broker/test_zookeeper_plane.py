@@ -17,7 +17,7 @@ from moldau.broker.zookeeper import batch
 from moldau.broker.zookeeper.channels import Channel
 from moldau.client.admin import NewTopic, create_topics, delete_topics
 from moldau.model import Code
-from moldau.ports.zookeeper import Check, ConnectionLoss, Create, Delete, Op, Set
+from moldau.ports.zookeeper import CheckVersion, ConnectionLoss, Create, Delete, Op, Set
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest
@@ -106,7 +106,7 @@ def test_every_write_of_a_controller_checks_its_epoch(tmp_path: Path) -> None:
             writes = [ops for ops in guarded if ops[0].path not in ("/config/topics",)]
             assert writes
             for ops in writes:
-                assert isinstance(ops[0], Check), ops
+                assert isinstance(ops[0], CheckVersion), ops
                 assert ops[0].path == "/controller_epoch"
             elections = [
                 ops
@@ -133,7 +133,7 @@ def test_old_notes_of_settings_are_removed_under_the_controllers_epoch_too(
 
             await until(removals, "the note is removed")
             for ops in removals():
-                assert isinstance(ops[0], Check), ops
+                assert isinstance(ops[0], CheckVersion), ops
                 assert ops[0].path == "/controller_epoch"
 
     run(scenario)
@@ -272,7 +272,7 @@ def test_a_controller_that_was_deposed_writes_nothing(tmp_path: Path) -> None:
             writes = [ops for _, ops in nodes.server.log[before:] if any("/topics/t" in op.path for op in ops)]
             assert writes
             assert nodes.controller.controller.epoch >= 8  # type: ignore[union-attr]
-            assert all(isinstance(ops[0], Check) for ops in writes)
+            assert all(isinstance(ops[0], CheckVersion) for ops in writes)
             assert active.controller.epoch != 1  # type: ignore[union-attr]
 
     run(scenario)

@@ -15,7 +15,7 @@ from moldau.client.client import Client
 from moldau.client.world_lines import WorldLines
 from moldau.image import image_from
 from moldau.ports import World
-from moldau.ports.zookeeper import Check, Create, Set
+from moldau.ports.zookeeper import CheckVersion, Create, Set
 from moldau.runtime.world import real_world
 from moldau.zookeeper.reading import read
 from moldau.zookeeper.survey import survey
@@ -96,7 +96,7 @@ class Nodes:
         for session, ops in self.server.log:
             states = [op for op in ops if op.path.endswith("/state") and isinstance(op, Set) and session]
             assert all(op.version >= 0 for op in states), f"Z4: a state is written whatever it was: {states}"
-            checked = isinstance(ops[0], Check) and ops[0].path == "/controller_epoch"
+            checked = isinstance(ops[0], CheckVersion) and ops[0].path == "/controller_epoch"
             assert checked or not states, f"Z1: written by whoever thinks that it is controller: {ops}"
         session_of_ours = self.server.open()
         await session_of_ours.start()

@@ -13,13 +13,13 @@ from moldau.client.client import (
     CONTROLLER,
     Client,
     ClientOptions,
-    Coordinator,
     CoordinatorKind,
-    Node,
+    ForCoordinator,
+    ForNode,
     Refused,
     Unreachable,
 )
-from moldau.client.feeding import Feed, FeedOptions, NotWritten
+from moldau.client.feeding import FeedOptions, NotWritten, TopicFeed
 from moldau.client.groups import Committed
 from moldau.client.lines import ConnectionOptions
 from moldau.client.reading import FetchOptions
@@ -368,7 +368,7 @@ def test_records_that_were_not_acknowledged_are_doubtful_where_any_try_may_have_
             return next(left, tries[-1])(message, serve) if isinstance(message, ProduceRequest) else None
 
         cluster.mischief = mischief
-        feed = Feed(client, "t", FeedOptions())
+        feed = TopicFeed(client, "t", FeedOptions())
         feed.add(None, b"v")
         with pytest.raises(NotWritten) as caught:
             await feed.flush()
@@ -539,7 +539,7 @@ def test_joins_and_long_polls_do_not_share_a_connection_with_the_rest():
         plain = await client.line(0)
         assert await client.line(0) is plain
         assert await client.line(0, "fetch") is not plain
-        group = await client._line_for(Coordinator(CoordinatorKind.GROUP, "g"))
+        group = await client._line_for(ForCoordinator(CoordinatorKind.GROUP, "g"))
         assert group is not plain
 
     scene_with(1, {"t": 1}, play)
@@ -616,7 +616,7 @@ def test_connecting_takes_no_longer_than_the_try_that_it_is_for():
         client = Client(lines, "127.0.0.1:1", replace(QUICK, api_timeout_ms=10))
         client.view.brokers = {1: Broker(1, "127.0.0.1", 1, None)}
         client.view.controller_id = 1
-        for to in (Node(1), CONTROLLER):
+        for to in (ForNode(1), CONTROLLER):
             lines.limits.clear()
             with pytest.raises(Unreachable):
                 await client.ask(MetadataRequest(), to, request_timeout_ms=5_000)

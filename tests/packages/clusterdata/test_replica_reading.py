@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from moldau.clusterdata.replica_check.comparing import ReplicaVerdict
-from moldau.clusterdata.replica_check.folders import WINDOW_BYTES, Pace, _end, directories, replicas_in, verify
+from moldau.clusterdata.replica_check.folders import WINDOW_BYTES, ReadPace, _end, directories, replicas_in, verify
 from moldau.model import TopicPartition
 from moldau.wire.batch import build
 from tests.packages.clusterdata.naive import batch_of, replica
@@ -19,7 +19,7 @@ VALUE = bytes(64 << 10)
 COUNT = 2 * WINDOW_BYTES // len(VALUE)
 
 
-class Cuts(Pace):
+class Cuts(ReadPace):
     """Cuts a file when a batch of each of two replicas has been read, as a follower that gives up what it has alone."""
 
     def __init__(self, file: Path, size: int) -> None:
@@ -58,7 +58,7 @@ def test_a_batch_larger_than_what_is_read_at_once_is_compared_too(tmp_path: Path
         opened.seek(len(batches[0]) + WINDOW_BYTES)
         opened.write(b"x")
     found = replicas_in(directories([str(tmp_path)]))[ORDERS]
-    pace = Pace(None)
+    pace = ReadPace(None)
     first, second = verify(found, pace)
     assert first.verdict is ReplicaVerdict.OK
     assert (second.verdict, second.offset) == (ReplicaVerdict.DIVERGED, 1)
@@ -71,7 +71,7 @@ def test_bytes_between_two_segments_that_are_no_batch_are_a_difference(tmp_path:
         with replica(tmp_path / str(broker), broker, "orders-0", batches, high=6).open("ab") as file:
             file.write(more)
         (tmp_path / str(broker) / "orders-0" / f"{5:020d}.log").write_bytes(batch_of(5, [b"b"]))
-    found = verify(replicas_in(directories([str(tmp_path)]))[ORDERS], Pace(None))
+    found = verify(replicas_in(directories([str(tmp_path)]))[ORDERS], ReadPace(None))
     assert [one.verdict for one in found] == [ReplicaVerdict.OK, ReplicaVerdict.DIVERGED, ReplicaVerdict.DIVERGED]
 
 

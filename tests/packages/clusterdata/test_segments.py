@@ -10,18 +10,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.clusterdata.columns import arrow_batches
-from moldau.clusterdata.segments import BATCH_COLUMNS, RECORD_COLUMNS, Segment, batch_rows, record_rows, scan, segments
+from moldau.clusterdata.segments import (
+    BATCH_COLUMNS,
+    RECORD_COLUMNS,
+    ListedSegment,
+    batch_rows,
+    record_rows,
+    scan,
+    segments,
+)
 from tests.packages.clusterdata.naive import batch_of, fields, replica
 
 NAMES = [one.name for one in BATCH_COLUMNS]
 OF_RECORDS = [one.name for one in RECORD_COLUMNS]
 
 
-def rows_of(segment: Segment, until: int | None = None) -> list[dict[str, object]]:
+def rows_of(segment: ListedSegment, until: int | None = None) -> list[dict[str, object]]:
     return [dict(zip(NAMES, row, strict=True)) for row in batch_rows(segment, until)]
 
 
-def records_of(segment: Segment, until: int | None = None) -> list[dict[str, object]]:
+def records_of(segment: ListedSegment, until: int | None = None) -> list[dict[str, object]]:
     return [dict(zip(OF_RECORDS, row, strict=True)) for row in record_rows(segment, until)]
 
 

@@ -22,7 +22,7 @@ from moldau.clusterdata.state_changes.lines import (
     CUT_JSON,
     FIELDS,
     TOO_LARGE,
-    Range,
+    FileRange,
     blocks,
     fields_of,
     files_of,
@@ -150,10 +150,10 @@ def test_lines_of_one_shape_with_any_numbers_are_read_alike(
 def test_the_columns_that_are_asked_for_are_those_of_all(tmp_path: Path) -> None:
     log = tmp_path / "state-change.log"
     log.write_text("\n".join(LINES))
-    (everything,) = batches(Range(str(log), 0, None))
+    (everything,) = batches(FileRange(str(log), 0, None))
     for names in (["time"], ["line", "leader"], ["isr", "reason", "topic", "controller"]):
         asked = tuple(one for one in COLUMNS if one.name in names)
-        (some,) = batches(Range(str(log), 0, None), asked)
+        (some,) = batches(FileRange(str(log), 0, None), asked)
         assert some.equals(everything.select([one.name for one in asked]))
 
 
@@ -184,8 +184,8 @@ def test_folders_patterns_and_packed_files_are_found(tmp_path: Path) -> None:
     twin.write_text(json.dumps({"time_ms": 1_706_695_200_123}) + "\n")
     assert files_of(str(tmp_path)) == sorted([str(log), str(twin)])
     assert files_of(f"{tmp_path}/*/state-change.log*") == [str(log)]
-    assert ranges(str(log), 1) == [Range(str(log), 0, None)]
-    (row,) = [row for one in batches(Range(str(log), 0, None)) for row in one.to_pylist()]
+    assert ranges(str(log), 1) == [FileRange(str(log), 0, None)]
+    (row,) = [row for one in batches(FileRange(str(log), 0, None)) for row in one.to_pylist()]
     assert row["leader"] == 1
     with pytest.raises(FileNotFoundError):
         files_of(str(tmp_path / "nothing"))

@@ -13,7 +13,7 @@ from moldau.clusterdata.jobs.timeline import COLUMNS, rows
 from moldau.clusterdata.state_changes.eras import Event, parse
 from moldau.clusterdata.state_changes.history import PartitionChange, changes
 from moldau.clusterdata.state_changes.merging import logs, merge
-from moldau.clusterdata.state_changes.sources import Source
+from moldau.clusterdata.state_changes.sources import LogSource
 from moldau.model import TopicPartition
 from tests.packages.clusterdata.state_lines import (
     SECOND,
@@ -258,5 +258,5 @@ def test_no_false_alarm_is_told_of_what_kafka_logged(run: str) -> None:
 
 
 def read(run: str) -> Iterator[Event]:
-    for entries in merge([Source(files) for files in logs([str(RECORDED / run)])]):
+    for entries in merge([LogSource(files) for files in logs([str(RECORDED / run)])]):
         yield from (event for entry in entries if (event := parse(entry)) is not None)

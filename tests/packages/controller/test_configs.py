@@ -20,8 +20,8 @@ from moldau.controller.requests import (
 )
 from moldau.image import FeatureRange
 from moldau.image.configs import (
+    ConfigSource,
     Setting,
-    Source,
     broker_setting,
     broker_synonyms,
     client_metrics_settings,
@@ -154,13 +154,13 @@ def test_what_needs_a_restart_is_refused_in_kafkas_words(name: str, keys: tuple[
 @pytest.mark.parametrize(
     ("kind", "name", "value", "source"),
     [
-        (GROUP, "consumer.session.timeout.ms", "50000", Source.DYNAMIC_GROUP),
-        (GROUP, "share.auto.offset.reset", "by_duration:P1DT2H", Source.DYNAMIC_GROUP),
-        (METRICS, "match", "client_id=a.*, client_software_name=Java", Source.DYNAMIC_CLIENT_METRICS),
-        (METRICS, "interval.ms", "100", Source.DYNAMIC_CLIENT_METRICS),
+        (GROUP, "consumer.session.timeout.ms", "50000", ConfigSource.DYNAMIC_GROUP),
+        (GROUP, "share.auto.offset.reset", "by_duration:P1DT2H", ConfigSource.DYNAMIC_GROUP),
+        (METRICS, "match", "client_id=a.*, client_software_name=Java", ConfigSource.DYNAMIC_CLIENT_METRICS),
+        (METRICS, "interval.ms", "100", ConfigSource.DYNAMIC_CLIENT_METRICS),
     ],
 )
-def test_groups_and_metrics_subscriptions_have_settings(kind: int, name: str, value: str, source: Source) -> None:
+def test_groups_and_metrics_subscriptions_have_settings(kind: int, name: str, value: str, source: ConfigSource) -> None:
     d = harness()
     static = {"group.consumer.session.timeout.ms": "46000"}
 
@@ -170,7 +170,7 @@ def test_groups_and_metrics_subscriptions_have_settings(kind: int, name: str, va
         return client_metrics_settings(d.image, "x", name)[0]
 
     before = now()
-    assert before.source is (Source.STATIC_BROKER if "session" in name else Source.DEFAULT)
+    assert before.source is (ConfigSource.STATIC_BROKER if "session" in name else ConfigSource.DEFAULT)
     assert alter(d, kind, "x", (name, SET, value), validate_only=True) == Code.NONE
     assert now() == before
     assert alter(d, kind, "x", (name, SET, value)) == Code.NONE
@@ -234,23 +234,23 @@ def test_topic_wins_over_cluster_over_file_over_default() -> None:
     d = harness()
     static = {"log.retention.hours": "1", "log.retention.minutes": "2"}
 
-    def now() -> tuple[str | None, Source]:
+    def now() -> tuple[str | None, ConfigSource]:
         setting = topic_setting(d.image, "t", "retention.ms", static)
         return setting.value, setting.source
 
-    assert topic_setting(d.image, "t", "retention.ms", {}).source is Source.DEFAULT
-    assert now() == ("120000", Source.STATIC_BROKER), "minutes over hours"
+    assert topic_setting(d.image, "t", "retention.ms", {}).source is ConfigSource.DEFAULT
+    assert now() == ("120000", ConfigSource.STATIC_BROKER), "minutes over hours"
     alter(d, BROKER, "", ("log.retention.ms", SET, "9"))
-    assert now() == ("9", Source.DYNAMIC_DEFAULT_BROKER)
+    assert now() == ("9", ConfigSource.DYNAMIC_DEFAULT_BROKER)
     alter(d, TOPIC, "t", ("retention.ms", SET, "8"))
-    assert now() == ("8", Source.DYNAMIC_TOPIC)
+    assert now() == ("8", ConfigSource.DYNAMIC_TOPIC)
     chain = topic_settings(d.image, "t", "retention.ms", static)
     assert [s.source for s in chain] == [
-        Source.DYNAMIC_TOPIC,
-        Source.DYNAMIC_DEFAULT_BROKER,
-        Source.STATIC_BROKER,
-        Source.STATIC_BROKER,
-        Source.DEFAULT,
+        ConfigSource.DYNAMIC_TOPIC,
+        ConfigSource.DYNAMIC_DEFAULT_BROKER,
+        ConfigSource.STATIC_BROKER,
+        ConfigSource.STATIC_BROKER,
+        ConfigSource.DEFAULT,
     ]
     assert topic_value(d.image, "t", "retention.ms", static) == 8
     assert topic_value(d.image, "t", "retention.ms", {"log.retention.hours": "-1"}) == 8
@@ -264,15 +264,15 @@ def test_a_brokers_synonyms_stand_in_kafkas_order_by_place_first_and_then_by_nam
     alter(d, BROKER, "", ("log.retention.ms", SET, "9"))
     alter(d, BROKER, "1", ("log.retention.ms", SET, "8"))
     assert broker_synonyms(d.image, 1, "log.retention.ms", static) == [
-        ("log.retention.ms", "8", Source.DYNAMIC_BROKER),
-        ("log.retention.ms", "9", Source.DYNAMIC_DEFAULT_BROKER),
-        ("log.retention.minutes", "2", Source.STATIC_BROKER),
-        ("log.retention.hours", "1", Source.STATIC_BROKER),
-        ("log.retention.hours", "168", Source.DEFAULT),
+        ("log.retention.ms", "8", ConfigSource.DYNAMIC_BROKER),
+        ("log.retention.ms", "9", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        ("log.retention.minutes", "2", ConfigSource.STATIC_BROKER),
+        ("log.retention.hours", "1", ConfigSource.STATIC_BROKER),
+        ("log.retention.hours", "168", ConfigSource.DEFAULT),
     ]
     assert [one.source for one in broker_synonyms(d.image, 1, "log.retention.hours", static)] == [
-        Source.STATIC_BROKER,
-        Source.DEFAULT,
+        ConfigSource.STATIC_BROKER,
+        ConfigSource.DEFAULT,
     ]
     key = "leader.replication.throttled.rate"
     assert broker_synonyms(d.image, 1, key, static) == [], "it has no default: it exists only where it is set"

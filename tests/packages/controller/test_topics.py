@@ -20,7 +20,7 @@ from moldau.controller.requests import (
     NewTopic,
 )
 from moldau.image import image_hash
-from moldau.image.configs import Source
+from moldau.image.configs import ConfigSource
 from moldau.model import NO_UUID, Code
 from moldau.simulator.machines.controller_harness import ControllerHarness
 from moldau.wire.records import metadata as records
@@ -159,9 +159,9 @@ def test_settings_are_kept_with_the_topic_and_told_with_their_sources() -> None:
     (result,) = harness.submit(CreateTopics(topics=(topic,))).topics
     assert harness.image.config(2, "t") == {"cleanup.policy": "compact"}
     told = dict(result.configs)
-    assert (told["cleanup.policy"].value, told["cleanup.policy"].source) == ("compact", Source.DYNAMIC_TOPIC)
-    assert (told["retention.ms"].value, told["retention.ms"].source) == ("7200000", Source.STATIC_BROKER)
-    assert (told["segment.bytes"].value, told["segment.bytes"].source) == ("1073741824", Source.DEFAULT)
+    assert (told["cleanup.policy"].value, told["cleanup.policy"].source) == ("compact", ConfigSource.DYNAMIC_TOPIC)
+    assert (told["retention.ms"].value, told["retention.ms"].source) == ("7200000", ConfigSource.STATIC_BROKER)
+    assert (told["segment.bytes"].value, told["segment.bytes"].source) == ("1073741824", ConfigSource.DEFAULT)
     assert "internal.segment.bytes" not in told
 
 

@@ -14,8 +14,8 @@ from moldau.groups.facts import (
     FetchOffsets,
     Now,
     OffsetCommit,
-    Producer,
     Reply,
+    TransactionalWriter,
     TransactionEnded,
     TxnCommit,
 )
@@ -25,10 +25,12 @@ from moldau.model import Code, TopicPartition
 from moldau.simulator.machines.groups_world import GroupSimulation
 
 T0 = TopicPartition("t", 0)
-WRITER = Producer(7, 3)
+WRITER = TransactionalWriter(7, 3)
 
 
-def txn_commit(offset: int, member_id: str = "", generation: int = -1, producer: Producer = WRITER) -> TxnCommit:
+def txn_commit(
+    offset: int, member_id: str = "", generation: int = -1, producer: TransactionalWriter = WRITER
+) -> TxnCommit:
     return TxnCommit("g", member_id, None, generation, (CommitItem("t", 0, offset, -1, ""),), producer)
 
 
@@ -112,7 +114,7 @@ def test_a_later_commit_outside_the_transaction_stays() -> None:
 def test_of_two_transactions_the_offset_that_was_written_later_counts() -> None:
     life = Life()
     life.commit(5)
-    life.commit(6, producer=Producer(8, 0))
+    life.commit(6, producer=TransactionalWriter(8, 0))
     life.step(TransactionEnded(8, True))
     life.step(TransactionEnded(7, True))
     assert life.offset(stable=True) == 6

@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from moldau.admin.pipeline import pipeline as commands
 from moldau.model import TopicPartition
 from moldau.pipeline import audit
-from moldau.pipeline.books import BATCH, Books, BrokenLine, Count, Line, NotBalanced, Totals, Wrote
-from moldau.pipeline.folder import BrokenFile, Folder
+from moldau.pipeline.books import BATCH, BookLine, Books, BookTotals, BrokenLine, Count, NotBalanced, SinkRows
+from moldau.pipeline.folder import BrokenPipelineFile, PipelineFolder
 from moldau.pipeline.reading import load
 from moldau.pipeline.running import Runner
 from moldau.spark.losses import Loss, LossKind, mark
@@ -24,16 +24,16 @@ QUERY = "5f1e0b7a-0000-4000-8000-000000000001"
 Fields = dict[str, Any]  # Any: JSON that a test edits
 
 
-def line(batch: int, *, dead: int = 0) -> Line:
+def line(batch: int, *, dead: int = 0) -> BookLine:
     def at(offset: int) -> list[str]:
         return [json.dumps({"t": {"0": offset}})]
 
     counts = [Count("t", "ok", None, 10 - dead, "t-0@0")]
     counts += [Count("t", "dlq", "decode", dead, "t-0@1", "no JSON")] if dead else []
-    return Line(
-        sequence=-1, kind=BATCH, batch=batch, query=QUERY, at_ms=0, took_ms=1, start=at(10 * batch),
-        end=at(10 * batch + 10), counts=counts, drift=[], rows_out=10 - dead, late=0, sinks={"tab": Wrote(10 - dead)},
-        dead=dead, dead_in="dead", totals=Totals(),
+    return BookLine(
+        sequence=-1, kind=BATCH, batch=batch, query=QUERY, at_ms=0, took_ms=1,
+        start=at(10 * batch), end=at(10 * batch + 10), counts=counts, drift=[], rows_out=10 - dead, late=0,
+        sinks={"tab": SinkRows(10 - dead)}, dead=dead, dead_in="dead", totals=BookTotals(),
     )  # fmt: skip
 
 
@@ -45,7 +45,7 @@ def file(tmp_path: Path) -> Path:
         "pipeline: a\ncluster: 127.0.0.1:1\nfolder: state\nsource: {topics: t}\nsinks: [{table: tab}]\n"
         "decode: {format: raw}\n"
     )
-    folder = Folder(load(found, {}))
+    folder = PipelineFolder(load(found, {}))
     for batch in range(4):
         folder.books.add(line(batch, dead=batch % 2))
         folder.store.write(f"checkpoint/offsets/{batch}", b"v1")
@@ -66,7 +66,7 @@ def edit(path: Path, change: Callable[[Fields], object]) -> None:
 
 
 def problems(file: Path, *, whole: bool = True) -> list[str]:
-    return audit.problems(Folder(load(file, {})), whole=whole)
+    return audit.problems(PipelineFolder(load(file, {})), whole=whole)
 
 
 def status(file: Path) -> tuple[int, str]:
@@ -111,10 +111,10 @@ def test_an_edited_line_in_the_middle_is_found_when_all_are_looked_at(file: Path
 
 
 def test_offsets_without_a_record_are_counted_and_are_no_contradiction(file: Path) -> None:
-    lines = Folder(load(file, {})).books.newest(4)
+    lines = PipelineFolder(load(file, {})).books.newest(4)
     assert audit.gaps(lines) == 0
     edit(path_of(file, 0), lambda one: one.update(end=['{"t": {"0": 12}}']))
-    assert audit.gaps(Folder(load(file, {})).books.newest(4)) == 2
+    assert audit.gaps(PipelineFolder(load(file, {})).books.newest(4)) == 2
 
 
 OLD, NEW = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
@@ -122,7 +122,7 @@ OLD, NEW = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
 
 def batch_over(
     start: int, end: int, read: int, losses: Sequence[Loss] = (), *, ids: tuple[str, str] = (OLD, OLD)
-) -> Line:
+) -> BookLine:
     """A line of a batch that read so many records between two positions, and noted these losses."""
     texts: list[Fields] = [{"t": {"0": at}, "#topicIds": {"t": id}} for at, id in zip((start, end), ids, strict=True)]
     if losses:
@@ -150,7 +150,7 @@ PART = TopicPartition("t", 0)
     ],
 )
 def test_what_was_lost_is_told_and_is_neither_a_gap_nor_a_contradiction(
-    given: Line, gaps: int, said: str | None
+    given: BookLine, gaps: int, said: str | None
 ) -> None:
     wrong = [one for one in audit.in_lines([given]) if "were read, of" in one]
     assert (wrong, audit.gaps([given])) == ([], gaps)
@@ -203,7 +203,7 @@ def test_a_value_of_another_type_is_named_with_its_file_and_what_mends_it(
 ) -> None:
     edit(path_of(file, 3), change)
     with pytest.raises(BrokenLine, match=said) as found:
-        Folder(load(file, {})).books.last()
+        PipelineFolder(load(file, {})).books.last()
     assert "000000003.json" in str(found.value)
     code, text = status(file)
     assert (code, "moldau pipeline reset" in text, "Traceback" in text) == (1, True, False), text
@@ -213,11 +213,11 @@ def test_a_line_whose_predecessors_are_missing_is_no_newest_line(file: Path) -> 
     stray = json.loads(path_of(file, 3).read_text())
     path_of(file, 7).write_text(json.dumps({**stray, "sequence": 7}))
     with pytest.raises(BrokenLine, match=r"000000004\.json is missing, and .*000000007\.json is there"):
-        Folder(load(file, {})).books.last()
+        PipelineFolder(load(file, {})).books.last()
     path_of(file, 7).unlink()
     path_of(file, 1).unlink()
     with pytest.raises(BrokenLine, match=r"000000001\.json is missing"):
-        Folder(load(file, {})).books.last()
+        PipelineFolder(load(file, {})).books.last()
 
 
 def test_books_that_are_gone_or_end_early_contradict_the_checkpoint(file: Path) -> None:
@@ -256,12 +256,12 @@ def test_a_checkpoint_of_another_pipeline_is_told_and_refused_though_nothing_new
     assert problems(file) == [why]
     with pytest.raises(NotBalanced, match=why):
         Runner(load(file, {}), session=lambda pipeline: pytest.fail("Spark is not asked")).run()
-    state = Folder(load(file, {})).state()
+    state = PipelineFolder(load(file, {})).state()
     assert state is not None
     assert (state.state, state.message.startswith(why)) == ("failed", True), "`status` says it too"
     with pytest.raises(NotBalanced, match="batch 3 of another checkpoint, and batch 4 of this one comes next"):
-        Folder(load(file, {})).books.follows("another", 4)
-    Folder(load(file, {})).books.follows("another", 0)  # as after a reset
+        PipelineFolder(load(file, {})).books.follows("another", 4)
+    PipelineFolder(load(file, {})).books.follows("another", 0)  # as after a reset
 
 
 def test_a_state_that_is_gone_is_not_that_of_a_new_pipeline(file: Path) -> None:
@@ -275,19 +275,19 @@ def test_books_that_are_a_file_are_named(file: Path) -> None:
     home.rename(file.parent / "elsewhere")
     home.write_text("in the way")
     with pytest.raises(BrokenLine, match="books: not a folder of books"):
-        Books(Folder(load(file, {})).store).last()
+        Books(PipelineFolder(load(file, {})).store).last()
 
 
 def test_a_checkpoint_that_is_gone_stops_a_run_until_a_reset_says_where_to_begin(file: Path) -> None:
-    folder = Folder(load(file, {}))
+    folder = PipelineFolder(load(file, {}))
     (file.parent / "state/checkpoint").rename(file.parent / "aside")
     assert problems(file) == [f"{folder.checkpoint} is gone, and the books end with its batch 3"]
-    with pytest.raises(BrokenFile, match=r"checkpoint is gone.*`moldau pipeline reset FILE --to POSITION`"):
+    with pytest.raises(BrokenPipelineFile, match=r"checkpoint is gone.*`moldau pipeline reset FILE --to POSITION`"):
         Runner(load(file, {}), session=lambda pipeline: pytest.fail("Spark is not asked")).run()
     folder.begin_at('{"t": {"0": 40}}')
     assert problems(file) == []
     folder.books.add(line(4))
-    assert Folder(load(file, {})).has_lost_checkpoint(), "a batch was written after the reset"
+    assert PipelineFolder(load(file, {})).has_lost_checkpoint(), "a batch was written after the reset"
 
 
 def test_a_start_of_before_lines_were_told_is_believed(file: Path) -> None:

@@ -7,12 +7,12 @@ from typing import cast
 import pytest
 from pyspark.sql import DataFrame
 
-from moldau.pipeline.batches import BatchEnded, Batches, Refused
+from moldau.pipeline.batches import BatchEnded, ForeachBatch, RefusedBatch
 from moldau.pipeline.books import Count
 from moldau.pipeline.said import PartFailed
 
 
-class Leaving(Batches):
+class Leaving(ForeachBatch):
     """Batches in which something ends the program."""
 
     def __init__(self, error: BaseException) -> None:
@@ -40,7 +40,7 @@ def test_what_fails_in_a_batch_and_has_no_part_of_its_own_is_told_with_the_batch
 
 
 def test_a_record_that_is_refused_is_told_in_one_line_whatever_its_producer_wrote() -> None:
-    told = str(Refused(Count("t", "fail", "decode", 1, "t-0@3", "m.a\n00:00:00 batch 9\x1b[2J: no number")))
+    told = str(RefusedBatch(Count("t", "fail", "decode", 1, "t-0@3", "m.a\n00:00:00 batch 9\x1b[2J: no number")))
     assert "\n" not in told
     assert "\x1b" not in told
     assert r"m.a\n00:00:00 batch 9\x1b[2J: no number" in told

@@ -14,14 +14,14 @@ from moldau.pipeline.books import (
     BATCH,
     REPLAY,
     AnotherRun,
+    BookLine,
     Books,
+    BookTotals,
     BrokenLine,
     Count,
     Drift,
-    Line,
     NotBalanced,
-    Totals,
-    Wrote,
+    SinkRows,
     balances,
     check,
     outcomes,
@@ -52,14 +52,14 @@ def count(outcome: str, records: int, stage: str | None = None) -> Count:
 
 
 def line(batch: int, counts: Sequence[Count], *, kind: str = BATCH, rows_out: int | None = None,
-         dead: int | None = None, query: str = "q") -> Line:  # fmt: skip
+         dead: int | None = None, query: str = "q") -> BookLine:  # fmt: skip
     ok = sum(one.records for one in counts if one.outcome == "ok")
     rows_out = ok if rows_out is None else rows_out
     meant = sum(one.records for one in counts if one.outcome == "dlq")
-    return Line(
+    return BookLine(
         sequence=-1, kind=kind, batch=batch, query=query, at_ms=0, took_ms=1, start=None, end=(f"end of {batch}",),
-        counts=counts, drift=[], rows_out=rows_out, late=0, sinks={"table": Wrote(rows_out)},
-        dead=meant if dead is None else dead, totals=Totals(),
+        counts=counts, drift=[], rows_out=rows_out, late=0, sinks={"table": SinkRows(rows_out)},
+        dead=meant if dead is None else dead, totals=BookTotals(),
     )  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def test_totals_are_the_sums_of_lines_and_balance_with_batches_that_run_twice(
             books = Books(files)
             books.add(line(number, counts, kind=kind))
     last = books.last()
-    totals = Totals() if last is None else last.totals
+    totals = BookTotals() if last is None else last.totals
     assert balances(totals)
     assert totals.read == sum(sum(one.records for one in counts) for kind, counts, _ in batches if kind == BATCH)
     for outcome in ("ok", "skip", "dlq"):
@@ -127,7 +127,7 @@ def test_two_runs_of_one_pipeline_do_not_both_write_its_books() -> None:
         (line(3, [count("dlq", 2, "decode")], dead=1), "2 records are dead letters, 1 was written"),
     ],
 )
-def test_a_line_that_does_not_balance_is_refused(wrong: Line, why: str) -> None:
+def test_a_line_that_does_not_balance_is_refused(wrong: BookLine, why: str) -> None:
     with pytest.raises(NotBalanced, match=why):
         check(wrong, ["table"])
 
@@ -135,7 +135,7 @@ def test_a_line_that_does_not_balance_is_refused(wrong: Line, why: str) -> None:
 def test_a_table_that_took_other_rows_than_the_transformation_gave_is_refused() -> None:
     sound = line(0, [count("ok", 2)])
     check(sound, ["table"])
-    wrong = Line.from_json(sound.to_json().replace(b'"rows": 2', b'"rows": 1'))
+    wrong = BookLine.from_json(sound.to_json().replace(b'"rows": 2', b'"rows": 1'))
     with pytest.raises(NotBalanced, match="gave 2 rows, table has 1"):
         check(wrong, ["table"])
     check(wrong, [])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from moldau.pipeline.checkpoints import damage
-from moldau.pipeline.folder import BrokenFile
+from moldau.pipeline.folder import BrokenPipelineFile
 from moldau.pipeline.reading import load
 from moldau.pipeline.running import Runner
 from moldau.spark.tables.stores import Store, open_store
@@ -71,5 +71,5 @@ def test_a_run_is_refused_before_spark_is_started(store: Store, tmp_path: Path) 
     file = tmp_path / "a.yaml"
     file.write_text("pipeline: a\ncluster: c:1\nfolder: state\nsource: {topics: t}\nsinks: [{table: t}]\n")
     store.write("checkpoint/metadata", b"{")
-    with pytest.raises(BrokenFile, match=r"checkpoint/metadata is damaged"):
+    with pytest.raises(BrokenPipelineFile, match=r"checkpoint/metadata is damaged"):
         Runner(load(file), once=True).run()

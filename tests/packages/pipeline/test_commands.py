@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from moldau import admin
 from moldau.admin.pipeline import pipeline as commands
-from moldau.pipeline.books import BATCH, Books, Count, Drift, Line, Newest, Totals
+from moldau.pipeline.books import BATCH, BookLine, Books, BookTotals, Count, Drift, Newest
 from moldau.pipeline.trial import read_cases
 from moldau.pipeline.unfinished import Unfinished
 from moldau.spark.tables import BatchKey
@@ -111,10 +111,10 @@ def test_status_shows_what_drifted_in_an_earlier_batch_without_its_escape_codes(
     books = Books(open_store(str(tmp_path / "state"), {}))
     drift = Drift("fields that are no columns: \x1b[31mred\nwrong: 5 lost", None, "t-0@3", 2)
     for batch in range(2):
-        books.add(Line(
+        books.add(BookLine(
             sequence=-1, kind=BATCH, batch=batch, query="q", at_ms=0, took_ms=1, start=None, end=None,
             counts=[Count("t", "ok", None, 3, "t-0@0")], drift=[] if batch else [drift], rows_out=3, late=0, sinks={},
-            dead=0, totals=Totals(),
+            dead=0, totals=BookTotals(),
         ))  # fmt: skip
     _, told = said("status", file)
     what = "fields that are no columns: \\x1b[31mred\\nwrong: 5 lost"
@@ -129,9 +129,10 @@ def test_status_shows_what_drifted_in_an_earlier_batch_without_its_escape_codes(
 def test_status_shows_late_rows_with_the_newest_time_by_which_they_are_late(
     newest_ms: int, told_as: str, file: Path, tmp_path: Path
 ) -> None:
-    Books(open_store(str(tmp_path / "state"), {})).add(Line(
+    Books(open_store(str(tmp_path / "state"), {})).add(BookLine(
         sequence=-1, kind=BATCH, batch=0, query="q", at_ms=0, took_ms=1, start=None, end=None,
-        counts=[Count("t", "ok", None, 3, "t-0@0")], drift=[], rows_out=3, late=2, sinks={}, dead=0, totals=Totals(),
+        counts=[Count("t", "ok", None, 3, "t-0@0")], drift=[], rows_out=3, late=2, sinks={}, dead=0,
+        totals=BookTotals(),
     ), Newest(newest_ms))  # fmt: skip
     _, told = said("status", file)
     assert f"\n2 of these came late, the newest time being {told_as}\n" in told
@@ -141,10 +142,10 @@ def test_status_names_the_record_that_makes_others_late_and_how_its_time_is_boun
     kept = Books(open_store(str(tmp_path / "state"), {}))
 
     def add(batch: int, late: int, first: str | None, newest: Newest | None) -> str:
-        kept.add(Line(
+        kept.add(BookLine(
             sequence=-1, kind=BATCH, batch=batch, query="q", at_ms=0, took_ms=1, start=None, end=None,
             counts=[Count("t", "ok", None, 3, "t-0@0")], drift=[], rows_out=3, late=late, late_first=first, sinks={},
-            dead=0, totals=Totals(),
+            dead=0, totals=BookTotals(),
         ), newest)  # fmt: skip
         return said("status", file)[1]
 

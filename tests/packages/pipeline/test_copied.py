@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from moldau.pipeline.books import Count, Line, Totals
-from moldau.pipeline.copied import Copied, KeptMarks, Mark, translated
-from moldau.pipeline.folder import BrokenFile, Folder
+from moldau.pipeline.books import BookLine, BookTotals, Count
+from moldau.pipeline.copied import CopyMarks, KeptMarks, Mark, translated
+from moldau.pipeline.folder import BrokenPipelineFile, PipelineFolder
 from moldau.pipeline.lint import lint
 from moldau.pipeline.reading import read_text
 from moldau.pipeline.spec import Pipeline, TopicSink
@@ -51,11 +51,11 @@ class Log:
             self.end += 1
 
 
-def line_of(key: BatchKey, read: int) -> Line:
+def line_of(key: BatchKey, read: int) -> BookLine:
     counts = [Count("orders", "ok", None, read, "orders-0@0")] if read else []
-    return Line(
+    return BookLine(
         sequence=-1, kind="batch", batch=key.batch_id, query=key.query_id, at_ms=0, took_ms=0, start=key.start,
-        end=key.end, counts=counts, drift=[], rows_out=read, late=0, sinks={}, dead=0, totals=Totals(),
+        end=key.end, counts=counts, drift=[], rows_out=read, late=0, sinks={}, dead=0, totals=BookTotals(),
     )  # fmt: skip
 
 
@@ -73,7 +73,7 @@ def test_whatever_is_cut_off_a_translated_group_misses_nothing_that_it_had_not_r
 ) -> None:
     turns = random.Random(seed)
     holes = seed % 2 == 1
-    log, store = Log(turns), Folder(pipeline).store
+    log, store = Log(turns), PipelineFolder(pipeline).store
     log.target = [-1] * turns.randint(0, 5)  # what was there before
     at, last = 0, None
     for batch in range(12):
@@ -81,7 +81,7 @@ def test_whatever_is_cut_off_a_translated_group_misses_nothing_that_it_had_not_r
         key = BatchKey("q", batch, (f'{{"orders":{{"0":{at}}}}}',), (f'{{"orders":{{"0":{log.end}}}}}',))
         rows = [one for one in log.source if at <= one < log.end]
         while True:  # a process that is cut off anywhere, and begins the batch again
-            copied = Copied(pipeline, store, lambda bootstrap, topic: {0: len(log.target)})
+            copied = CopyMarks(pipeline, store, lambda bootstrap, topic: {0: len(log.target)})
             copied.begins(key, last)
             if turns.random() < 0.3:
                 log.target += rows[: turns.randint(0, len(rows))]
@@ -108,9 +108,9 @@ def test_whatever_is_cut_off_a_translated_group_misses_nothing_that_it_had_not_r
 
 
 def test_a_batch_with_steps_or_rows_left_out_is_never_told_one_by_one(pipeline: Pipeline) -> None:
-    store, target = Folder(pipeline).store, 0
+    store, target = PipelineFolder(pipeline).store, 0
     key = BatchKey("q", 0, ('{"orders":{"0":0}}',), ('{"orders":{"0":4}}',))
-    copied = Copied(pipeline, store, lambda bootstrap, topic: {0: target})
+    copied = CopyMarks(pipeline, store, lambda bootstrap, topic: {0: target})
     copied.begins(key, None)
     target = 4
     copied.ended(replace(line_of(key, 4), rows_out=3))
@@ -141,13 +141,13 @@ def test_groups_need_a_copy_of_one_topic_in_order(change: tuple[str, str], messa
 )  # fmt: skip
 def test_a_mark_that_is_damaged_is_named_by_whoever_needs_it(pipeline: Pipeline, content: bytes) -> None:
     """A run that marks the next batch, and whoever translates groups."""
-    folder, key = Folder(pipeline), BatchKey("q", 1, ('{"orders": {"0": 5}}',), ('{"orders": {"0": 9}}',))
+    folder, key = PipelineFolder(pipeline), BatchKey("q", 1, ('{"orders": {"0": 5}}',), ('{"orders": {"0": 9}}',))
     (sink,) = (sink for sink in pipeline.sinks if isinstance(sink, TopicSink))
     marks = KeptMarks(folder.store, sink)
     marks.add(1, Mark({0: 5}, {0: 7}))
     (file,) = Path(folder.store.base).rglob(f"{1:012d}.json")
     file.write_bytes(content)
-    with pytest.raises(BrokenFile, match=rf"{file}.*which offsets.*moldau pipeline reset"):
-        Copied(pipeline, folder.store, lambda cluster, topic: {0: 7}).begins(key, None)
-    with pytest.raises(BrokenFile, match=f"{file}"):
+    with pytest.raises(BrokenPipelineFile, match=rf"{file}.*which offsets.*moldau pipeline reset"):
+        CopyMarks(pipeline, folder.store, lambda cluster, topic: {0: 7}).begins(key, None)
+    with pytest.raises(BrokenPipelineFile, match=f"{file}"):
         translated(KeptMarks(folder.store, sink), 0, 5)

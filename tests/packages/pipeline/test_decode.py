@@ -16,7 +16,7 @@ from moldau.pipeline import stages
 from moldau.pipeline.decode import Decoded, DecodeError
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.decode.types import TypeWordError, parse_type
-from moldau.pipeline.spec import Decode, Format
+from moldau.pipeline.spec import Decode, ValueFormat
 from moldau.spark.decode import MAX_MS
 
 FIELDS = {
@@ -109,8 +109,8 @@ def test_fields_that_are_no_columns_are_drift_and_no_error() -> None:
 
 @given(st.lists(st.binary(max_size=40) | st.none(), max_size=5))
 def test_no_bytes_make_a_decoder_fail(values: list[bytes | None]) -> None:
-    for format in (Format.JSON, Format.TEXT, Format.RAW):
-        planned = plan_decode(Decode(format=format, fields=FIELDS if format is Format.JSON else None), ["t"])
+    for format in (ValueFormat.JSON, ValueFormat.TEXT, ValueFormat.RAW):
+        planned = plan_decode(Decode(format=format, fields=FIELDS if format is ValueFormat.JSON else None), ["t"])
         found = planned.open().decode(pa.array(values, pa.binary()))
         assert {len(one) for one in found} == {len(values)}
         for row, error in zip(found.rows.is_valid().to_pylist(), found.errors.to_pylist(), strict=True):
@@ -134,10 +134,10 @@ def test_json_of_any_kind_is_a_row_or_an_error(values: list[dict[str, object]]) 
 
 def test_text_and_bytes_are_one_column() -> None:
     values = pa.array([b"a", None, b"\xff"], pa.binary())
-    text = plan_decode(Decode(format=Format.TEXT), ["t"]).open().decode(values)
+    text = plan_decode(Decode(format=ValueFormat.TEXT), ["t"]).open().decode(values)
     assert text.rows.to_pylist() == [{"value": "a"}, {"value": None}, None]
     assert text.errors.to_pylist() == [None, None, "not UTF-8: byte 0"]
-    raw = plan_decode(Decode(format=Format.RAW), ["t"]).open().decode(values)
+    raw = plan_decode(Decode(format=ValueFormat.RAW), ["t"]).open().decode(values)
     assert raw.rows.to_pylist() == [{"value": b"a"}, {"value": None}, {"value": b"\xff"}]
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from moldau.pipeline.decode import Decoded, DecodeError
 from moldau.pipeline.decode.avro_values import AvroDecoder, AvroDecoding, plan_avro_file, plan_avro_registry
-from moldau.pipeline.decode.prefixed import Writer, Writers
+from moldau.pipeline.decode.prefixed import Writers, WriterSchema
 from moldau.pipeline.registry.client import Reference, RegisteredSchema, Registry, RegistryError
 from moldau.pipeline.registry.double import RegistryDouble
 
@@ -146,7 +146,7 @@ def test_what_cannot_be_read_is_an_error_of_its_own_value(double: RegistryDouble
 
 
 def test_an_id_that_no_registry_gives_is_named_as_it_stands_and_not_asked_for() -> None:
-    def refuse(schema: RegisteredSchema) -> Writer[object]:
+    def refuse(schema: RegisteredSchema) -> WriterSchema[object]:
         raise AssertionError("there is no such schema")
 
     writers = Writers(Registry("http://127.0.0.1:1", attempts=1), "AVRO", refuse)

@@ -15,7 +15,7 @@ from moldau.pipeline.decode.json_schema import json_columns
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.registry.client import Reference
 from moldau.pipeline.registry.double import RegistryDouble
-from moldau.pipeline.spec import Decode, Format
+from moldau.pipeline.spec import Decode, ValueFormat
 
 SCHEMA = {
     "type": "object",
@@ -124,19 +124,19 @@ def test_a_reference_is_a_pointer_with_escapes_or_the_name_of_an_anchor(word: st
     assert json_columns(json.dumps(schema), {}) == pa.schema([("r", pa.int64())])
 
 
-@pytest.mark.parametrize("kind", [Format.AVRO, Format.PROTOBUF, Format.JSON])
+@pytest.mark.parametrize("kind", [ValueFormat.AVRO, ValueFormat.PROTOBUF, ValueFormat.JSON])
 def test_names_that_no_column_can_have_are_refused_as_those_of_the_file_are(
-    double: RegistryDouble, kind: Format
+    double: RegistryDouble, kind: ValueFormat
 ) -> None:
     pytest.importorskip("fastavro")
     pytest.importorskip("grpc_tools")
     names = ["id", "ID", "_Offset"]
     fields = [{"name": one, "type": "int"} for one in names]
     text = {
-        Format.AVRO: json.dumps({"type": "record", "name": "R", "fields": fields}),
-        Format.PROTOBUF: 'syntax = "proto3"; message M { int32 id = 1; int32 ID = 2 [json_name = "x"]; '
+        ValueFormat.AVRO: json.dumps({"type": "record", "name": "R", "fields": fields}),
+        ValueFormat.PROTOBUF: 'syntax = "proto3"; message M { int32 id = 1; int32 ID = 2 [json_name = "x"]; '
         "int32 _Offset = 3; }",
-        Format.JSON: json.dumps({"properties": {one: {"type": "integer"} for one in names}}),
+        ValueFormat.JSON: json.dumps({"properties": {one: {"type": "integer"} for one in names}}),
     }[kind]
     double.register("t-value", text, kind.value.upper())
     with pytest.raises(
@@ -145,25 +145,25 @@ def test_names_that_no_column_can_have_are_refused_as_those_of_the_file_are(
         plan_decode(Decode(format=kind, registry=double.url), ["t"])
 
 
-@pytest.mark.parametrize("kind", [Format.AVRO, Format.PROTOBUF, Format.JSON])
+@pytest.mark.parametrize("kind", [ValueFormat.AVRO, ValueFormat.PROTOBUF, ValueFormat.JSON])
 def test_fields_within_a_column_that_differ_in_case_only_are_refused_by_their_paths(
-    double: RegistryDouble, kind: Format
+    double: RegistryDouble, kind: ValueFormat
 ) -> None:
     pytest.importorskip("fastavro")
     pytest.importorskip("grpc_tools")
     both = [{"name": "a", "type": "int"}, {"name": "A", "type": "int"}]
     item = {"type": "record", "name": "I", "fields": both}
     text = {
-        Format.AVRO: json.dumps(
+        ValueFormat.AVRO: json.dumps(
             {"type": "record", "name": "R", "fields": [
                 {"name": "s", "type": item},
                 {"name": "list", "type": {"type": "array", "items": "I"}},
                 {"name": "by", "type": {"type": "map", "values": "I"}},
             ]}
         ),
-        Format.PROTOBUF: 'syntax = "proto3"; message M { I s = 1; repeated I list = 2; map<string, I> by = 3; } '
+        ValueFormat.PROTOBUF: 'syntax = "proto3"; message M { I s = 1; repeated I list = 2; map<string, I> by = 3; } '
         'message I { int32 a = 1; int32 A = 2 [json_name = "x"]; }',
-        Format.JSON: json.dumps({
+        ValueFormat.JSON: json.dumps({
             "definitions": {"i": {"type": "object", "properties": {one: {"type": "integer"} for one in "aA"}}},
             "properties": {
                 "s": {"$ref": "#/definitions/i"},

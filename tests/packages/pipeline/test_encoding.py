@@ -15,7 +15,7 @@ from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.decode.protobuf_schema import Schema, compile_proto
 from moldau.pipeline.decode.protobuf_values import indexes_of, message_indexes
 from moldau.pipeline.registry.double import RegistryDouble
-from moldau.pipeline.spec import Decode, Format
+from moldau.pipeline.spec import Decode, ValueFormat
 
 AVRO = {
     "type": "record", "name": "Order", "fields": [
@@ -66,7 +66,10 @@ def test_avro_is_read_as_it_was_said(where: str, double: RegistryDouble, tmp_pat
     double.register("orders-value", json.dumps(AVRO))
     (tmp_path / "order.avsc").write_text(json.dumps(AVRO))
     file = str(tmp_path / "order.avsc")
-    named, found = Decode(format=Format.AVRO, registry=double.url), Decode(format=Format.AVRO, schema_file=file)
+    named, found = (
+        Decode(format=ValueFormat.AVRO, registry=double.url),
+        Decode(format=ValueFormat.AVRO, schema_file=file),
+    )
     decode = named if where == "registry" else found
     read = row(decode, ORDER)
     assert (read["id"], str(read["at"]), str(read["day"]), str(read["price"])) == (
@@ -94,7 +97,7 @@ def test_avro_is_read_as_it_was_said(where: str, double: RegistryDouble, tmp_pat
 def test_a_time_without_a_zone_is_of_utc_on_any_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in JSON; it was of the machine's zone, and a case's verdict with it."""
     (tmp_path / "order.avsc").write_text(json.dumps(AVRO))
-    decode = Decode(format=Format.AVRO, schema_file=str(tmp_path / "order.avsc"))
+    decode = Decode(format=ValueFormat.AVRO, schema_file=str(tmp_path / "order.avsc"))
     monkeypatch.setenv("TZ", "America/New_York")
     time.tzset()
     try:
@@ -116,8 +119,8 @@ def test_protobuf_is_read_as_it_was_said_whichever_message_it_is(
         value = {"id": 7, "at": "2026-11-28T09:00:00Z", "raw": "aGk=", "lines": [{"what": "tea"}]}
     file = str(tmp_path / "order.proto")
     for decode in (
-        Decode(format=Format.PROTOBUF, message=message, registry=double.url),
-        Decode(format=Format.PROTOBUF, message=message, schema_file=file),
+        Decode(format=ValueFormat.PROTOBUF, message=message, registry=double.url),
+        Decode(format=ValueFormat.PROTOBUF, message=message, schema_file=file),
     ):
         read = row(decode, value)
         if message == "Order":
@@ -133,7 +136,7 @@ def test_json_of_a_registry_has_its_id(double: RegistryDouble) -> None:
     schema = {"type": "object", "properties": {"id": {"type": "integer"}}}
     double.register("other", '{"type": "object", "properties": {"x": {"type": "string"}}}', "JSON")
     double.register("orders-value", json.dumps(schema), "JSON")
-    decode = Decode(format=Format.JSON, registry=double.url)
+    decode = Decode(format=ValueFormat.JSON, registry=double.url)
     assert encoder(decode, ["orders"])({"id": 7}) == b'\0\0\0\0\2{"id": 7}'
     assert row(decode, {"id": 7}) == {"id": 7}
 

@@ -12,7 +12,7 @@ from moldau.admin.pipeline import pipeline as commands
 from moldau.pipeline import spec
 from moldau.pipeline.export import RUN, SPECIFICATION, ExportError, export, identifier, literal
 from moldau.pipeline.reading import load
-from moldau.pipeline.spec import Check, Decode, Format, OnError, Pipeline, TopicSink
+from moldau.pipeline.spec import Check, Decode, OnError, Pipeline, TopicSink, ValueFormat
 
 WHOLE = """\
 pipeline: shop-orders
@@ -107,7 +107,7 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:
     [
         (), ("a",), {"a": "b'\"c"}, Decode(fields={"n" * 60: "long", "m" * 60: "array<string>"}, on_error=OnError.SKIP),
         (Check(name="x", rule="a > 'b'"), Check(name="y", rule="TRUE", on_error=OnError.FAIL)),
-        Decode(format=Format.AVRO, registry="http://h:8081", version=3), TopicSink(topic="t", keep=("timestamp",)),
+        Decode(format=ValueFormat.AVRO, registry="http://h:8081", version=3), TopicSink(topic="t", keep=("timestamp",)),
     ],
 )  # fmt: skip
 def test_a_literal_is_the_value(value: object) -> None:

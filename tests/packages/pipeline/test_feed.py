@@ -15,15 +15,15 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from moldau.pipeline import positions
-from moldau.pipeline.books import BATCH, Count, Line, Totals
-from moldau.pipeline.feed.changes import Feed, FeedError, Planned, Position
-from moldau.pipeline.feed.checkpoint import FeedCheckpoint, Noted
+from moldau.pipeline.books import BATCH, BookLine, BookTotals, Count
+from moldau.pipeline.feed.changes import ChangeFeed, FeedError, PlannedBatch, Position
+from moldau.pipeline.feed.checkpoint import CheckpointedBatch, FeedCheckpoint
 from moldau.pipeline.feed.open import open_feed
 from moldau.pipeline.feed.planning import begin, plan
 from moldau.pipeline.feed.positions import FeedLag, cost, feed_steps, first_position, goes_on, to_read
 from moldau.pipeline.feed.rows import _slice
 from moldau.pipeline.feed.running import next_batch
-from moldau.pipeline.folder import BrokenFile, Folder
+from moldau.pipeline.folder import BrokenPipelineFile, PipelineFolder
 from moldau.pipeline.lint import lint
 from moldau.pipeline.reading import load, read_text
 from moldau.pipeline.spec import Deletes, SchemaChange, TableFeed
@@ -35,13 +35,13 @@ def rows(*ids: int, amount: float = 1.0) -> pa.Table:
     return pa.table({"id": pa.array(ids, pa.int64()), "amount": pa.array([amount] * len(ids), pa.float64())})
 
 
-def read(planned: Planned, keys: tuple[str, ...] = ()) -> Iterator[dict[str, object]]:
+def read(planned: PlannedBatch, keys: tuple[str, ...] = ()) -> Iterator[dict[str, object]]:
     for part in planned.slices:
         for batch in _slice(part, planned.schema, "t", keys):
             yield from batch.to_pylist()
 
 
-def batches(feed: Feed, source: TableFeed, start: str = "earliest", most: int = 1000) -> list[Planned]:
+def batches(feed: ChangeFeed, source: TableFeed, start: str = "earliest", most: int = 1000) -> list[PlannedBatch]:
     """Every batch from a start to the newest version."""
     at, schema, found = begin(feed, start), None, []
     while (planned := plan(feed, source, at, schema, most)) is not None:
@@ -50,7 +50,7 @@ def batches(feed: Feed, source: TableFeed, start: str = "earliest", most: int = 
     return found
 
 
-def told(found: list[Planned], keys: tuple[str, ...] = ()) -> list[tuple[object, ...]]:
+def told(found: list[PlannedBatch], keys: tuple[str, ...] = ()) -> list[tuple[object, ...]]:
     """Version, change and id of every row, and of replaced ones that they are."""
     return [
         (one["_version"], one["_change"], one["id"], *(["replaced"] if one["_reason"] else []))
@@ -309,17 +309,17 @@ def test_what_a_table_as_source_cannot_have_is_said(change: tuple[str, str], mes
 def test_the_checkpoint_keeps_a_batch_as_it_was_noted_and_says_when_it_cannot(tmp_path: Path) -> None:
     pipeline = read_text(FILE, {}, tmp_path).pipeline
     assert pipeline is not None
-    folder = Folder(pipeline)
+    folder = PipelineFolder(pipeline)
     checkpoint = FeedCheckpoint(folder)
     assert checkpoint.newest() is None
     query = checkpoint.query()
     assert FeedCheckpoint(folder).query() == query
-    noted = Noted(0, Position("t", done=3), Position("t", at=4, row=2, rows=2), rows(1).schema)
+    noted = CheckpointedBatch(0, Position("t", done=3), Position("t", at=4, row=2, rows=2), rows(1).schema)
     assert checkpoint.add(noted)
     assert not checkpoint.add(noted)
     assert checkpoint.newest() == noted
     folder.store.write("checkpoint/offsets/1", json.dumps({"start": "{}"}).encode())
-    with pytest.raises(BrokenFile, match="does not say what a batch covers"):
+    with pytest.raises(BrokenPipelineFile, match="does not say what a batch covers"):
         checkpoint.newest()
 
 
@@ -340,7 +340,7 @@ def test_the_plan_of_a_feed_says_why_a_run_would_be_refused(tmp_path: Path) -> N
         "pipeline: a\nsource: {table: orders, start: earliest}\nsinks: [{topic: out}]\ncluster: 127.0.0.1:1\n"
     )
     pipeline = load(tmp_path / "a.yaml", {})
-    (told,) = [one.how for one in feed_steps(pipeline, Folder(pipeline)) if "refused" in one.how]
+    (told,) = [one.how for one in feed_steps(pipeline, PipelineFolder(pipeline)) if "refused" in one.how]
     assert "_topic are names of the pipeline's own" in told
     assert "(`_topic AS topic` in the SQL of a pipeline)" in told
 
@@ -352,12 +352,12 @@ def test_the_plan_of_a_feed_whose_checkpoint_is_lost_says_that_a_run_is_refused(
         "pipeline: a\nsource: {table: orders, start: earliest}\nsinks: [{topic: out}]\ncluster: 127.0.0.1:1\n"
     )
     pipeline = load(tmp_path / "a.yaml", {})
-    folder = Folder(pipeline)
+    folder = PipelineFolder(pipeline)
     end = Position("id", done=0, rows=1).to_json()
     folder.books.add(
-        Line(sequence=-1, kind=BATCH, batch=0, query="q", at_ms=0, took_ms=1, start=(), end=(end,),
+        BookLine(sequence=-1, kind=BATCH, batch=0, query="q", at_ms=0, took_ms=1, start=(), end=(end,),
              counts=[Count("orders", "ok", None, 1, "orders-0@0")], drift=[], rows_out=1, late=0, sinks={}, dead=0,
-             totals=Totals())
+             totals=BookTotals())
     )  # fmt: skip
     (told,) = [one.how for one in positions.plan(pipeline, folder) if one.what == "checkpoint"]
     assert told.endswith("is gone, and the books end with its batch 0: a run is refused")
@@ -397,7 +397,7 @@ def test_latest_is_the_version_of_the_first_run_and_what_comes_before_the_second
     pipeline = read_text(file, {}, tmp_path).pipeline
     assert pipeline is not None
     assert pipeline.source.feed is not None
-    folder = Folder(pipeline)
+    folder = PipelineFolder(pipeline)
     write_deltalake(table, rows(1), mode="append")
     feed = open_feed(pipeline.source.feed)
     assert next_batch(pipeline, folder, feed, None) is None, "there is nothing after the newest version"

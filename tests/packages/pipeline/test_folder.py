@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 
 from moldau.admin.main import is_local, reason
-from moldau.pipeline.folder import BrokenFile, Folder, IsRunning
+from moldau.pipeline.folder import BrokenPipelineFile, IsRunning, PipelineFolder
 from moldau.pipeline.reading import read_text
 from moldau.pipeline.said import first_line
 from moldau.pipeline.source_options import PIN
 from moldau.spark.tables.stores import open_store
 
 
-def folder(tmp_path: Path) -> Folder:
+def folder(tmp_path: Path) -> PipelineFolder:
     text = f"pipeline: a\nfolder: {tmp_path / 'a'}\nsource: {{topics: b}}\nsinks: [{{table: /t}}]\n"
     pipeline = read_text(text, {}).pipeline
     assert pipeline is not None
-    return Folder(pipeline)
+    return PipelineFolder(pipeline)
 
 
 def test_a_second_process_is_told_who_runs_the_pipeline(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_state_that_was_cut_is_no_state_that_hides_the_pipeline(tmp_path: Path
 def test_a_start_that_was_cut_is_named(tmp_path: Path) -> None:
     found = folder(tmp_path)
     found.store.write("start.json", b'{"sta')
-    with pytest.raises(BrokenFile, match=r"start\.json"):
+    with pytest.raises(BrokenPipelineFile, match=r"start\.json"):
         found.start()
 
 

@@ -13,8 +13,8 @@ from moldau.admin.pipeline import pipeline as commands
 from moldau.model import TopicPartition
 from moldau.pipeline import positions
 from moldau.pipeline.backfill import Backfills
-from moldau.pipeline.books import BATCH, Count, Line, Totals
-from moldau.pipeline.folder import Folder
+from moldau.pipeline.books import BATCH, BookLine, BookTotals, Count
+from moldau.pipeline.folder import PipelineFolder
 from moldau.pipeline.reading import load
 from moldau.spark.losses import LossKind
 from moldau.spark.offsets import Positions
@@ -59,22 +59,24 @@ def file(tmp_path: Path) -> Path:
     found = tmp_path / "a.yaml"
     found.write_text("pipeline: a\ncluster: 127.0.0.1:1\nfolder: state\nsource: {topics: t}\nsinks: [{table: tab}]\n")
     ends = [json.dumps({"t": {"0": at}, "#topicIds": {"t": uuid_text(OLD)}}) for at in (0, 51)]
-    folder = Folder(load(found, {}))
+    folder = PipelineFolder(load(found, {}))
     folder.store.write("checkpoint/metadata", b'{"id": "q"}')
     folder.store.write("checkpoint/offsets/0", b'v1\n{}\n{"t": {"0": 51}}')
     folder.books.add(
-        Line(sequence=-1, kind=BATCH, batch=0, query="q", at_ms=0, took_ms=1, start=ends[:1], end=ends[1:],
+        BookLine(sequence=-1, kind=BATCH, batch=0, query="q", at_ms=0, took_ms=1, start=ends[:1], end=ends[1:],
              counts=[Count("t", "ok", None, 51, "t-0@0")], drift=[], rows_out=51, late=0, sinks={}, dead=0,
-             totals=Totals())
+             totals=BookTotals())
     )  # fmt: skip
     return found
 
 
-def lag(file: Path, monkeypatch: pytest.MonkeyPatch, id: bytes, start: int, end: int) -> tuple[positions.Lag, int, str]:
+def lag(
+    file: Path, monkeypatch: pytest.MonkeyPatch, id: bytes, start: int, end: int
+) -> tuple[positions.PipelineLag, int, str]:
     """The only partition's lag, and what the command says of it."""
     monkeypatch.setattr(positions, "_planner", lambda *_: Asked(id, start, end))
     pipeline = load(file, {})
-    (found,) = positions.lags(pipeline, Folder(pipeline))
+    (found,) = positions.lags(pipeline, PipelineFolder(pipeline))
     told = CliRunner().invoke(commands, ["lag", str(file)])
     return found, told.exit_code, told.output
 
@@ -92,9 +94,9 @@ def test_a_topic_that_was_made_anew_is_unread_from_its_beginning(file: Path, mon
     assert "moldau pipeline reset FILE" in text
     assert "onDataLoss" in text
     pipeline = load(file, {})
-    steps = [one.how for one in positions.plan(pipeline, Folder(pipeline)) if one.changes]
+    steps = [one.how for one in positions.plan(pipeline, PipelineFolder(pipeline)) if one.changes]
     assert steps[0] == "the topic was deleted and made anew: a run is refused"
-    assert positions.reset_cost(pipeline, Folder(pipeline), "earliest")[1:] == (0, 0), "nothing of it was read"
+    assert positions.reset_cost(pipeline, PipelineFolder(pipeline), "earliest")[1:] == (0, 0), "nothing of it was read"
 
 
 @pytest.mark.parametrize(
@@ -122,17 +124,17 @@ def test_a_plan_says_that_the_checkpoint_is_gone_as_the_run_does(file: Path, mon
     (file.parent / "state/checkpoint").rename(file.parent / "aside")
     lag(file, monkeypatch, OLD, 0, 60)
     pipeline = load(file, {})
-    (said,) = [one.how for one in positions.plan(pipeline, Folder(pipeline)) if one.what == "checkpoint"]
+    (said,) = [one.how for one in positions.plan(pipeline, PipelineFolder(pipeline)) if one.what == "checkpoint"]
     assert said.endswith("is gone, and the books end with its batch 0: a run is refused")
 
 
 def test_a_plan_says_that_the_books_are_gone_as_the_run_does(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = Folder(load(file, {}))
+    folder = PipelineFolder(load(file, {}))
     folder.store.write("checkpoint/commits/3", b"v1\n{}")
     folder.store.write("checkpoint/metadata", b'{"id": "q"}')
     lag(file, monkeypatch, OLD, 0, 60)
     pipeline = load(file, {})
-    (said,) = [one.how for one in positions.plan(pipeline, Folder(pipeline)) if one.what == "books"]
+    (said,) = [one.how for one in positions.plan(pipeline, PipelineFolder(pipeline)) if one.what == "books"]
     assert said == "the books end with batch 0, and the checkpoint has committed batch 3: a run is refused"
 
 
@@ -146,7 +148,7 @@ def test_a_topic_that_is_taken_out_of_the_file_is_planned_as_the_run_has_it(
         monkeypatch.setattr(Asked, "existing", lambda self: Positions({TopicPartition("other", 0): 0}, {}))
         monkeypatch.setattr(Asked, "edge", lambda self, which, there: Positions(there.offsets, {}))
         pipeline = load(file, {})
-        steps = {one.what: one.how for one in positions.plan(pipeline, Folder(pipeline))}
+        steps = {one.what: one.how for one in positions.plan(pipeline, PipelineFolder(pipeline))}
         assert steps["topic t"] == f"it is not in the list of what is read any more: {how}"
 
 
@@ -204,7 +206,7 @@ def test_a_replay_says_what_of_its_range_has_expired(file: Path, monkeypatch: py
 
 def test_a_plan_names_the_file_of_the_checkpoint_that_is_damaged(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = load(file, {})
-    Folder(pipeline).store.write("checkpoint/offsets/0", b"v1")
+    PipelineFolder(pipeline).store.write("checkpoint/offsets/0", b"v1")
     lag(file, monkeypatch, OLD, 0, 60)
-    (said,) = [one.how for one in positions.plan(pipeline, Folder(pipeline)) if one.what == "checkpoint"]
+    (said,) = [one.how for one in positions.plan(pipeline, PipelineFolder(pipeline)) if one.what == "checkpoint"]
     assert "checkpoint/offsets/0 is damaged (it has 1 of 3 lines): restore it" in said

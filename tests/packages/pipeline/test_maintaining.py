@@ -17,8 +17,8 @@ from deltalake import DeltaTable
 
 from moldau.admin.pipeline_status import draw_status
 from moldau.pipeline import source_options
-from moldau.pipeline.books import BATCH, Count, Line, Totals, Wrote
-from moldau.pipeline.folder import Folder
+from moldau.pipeline.books import BATCH, BookLine, BookTotals, Count, SinkRows
+from moldau.pipeline.folder import PipelineFolder
 from moldau.pipeline.maintained import BATCHES_MOST, FILE, Maintained, is_due, maintained, plans
 from moldau.pipeline.maintaining import BEGUN, Maintaining
 from moldau.pipeline.page import page, shown_of
@@ -55,7 +55,12 @@ class Stream:
     """Takes batches of three rows as a run does, with the time of a clock that the test moves."""
 
     def __init__(self, pipeline: Pipeline) -> None:
-        self.pipeline, self.folder, self.now_ms, self.said = pipeline, Folder(pipeline), 1_000 * HOUR_MS, list[str]()
+        self.pipeline, self.folder, self.now_ms, self.said = (
+            pipeline,
+            PipelineFolder(pipeline),
+            1_000 * HOUR_MS,
+            list[str](),
+        )
         self.failing: Sequence[str] = ()
         self.opened: list[str] = []
         self.begin()
@@ -100,11 +105,11 @@ class Stream:
         return found
 
 
-def line_of(number: int, names: Sequence[str]) -> Line:
-    return Line(
+def line_of(number: int, names: Sequence[str]) -> BookLine:
+    return BookLine(
         sequence=-1, kind=BATCH, batch=number, query="q", at_ms=0, took_ms=1, start=key(number).start,
         end=key(number).end, counts=[Count("t", "ok", None, 3, "t-0@0")], drift=[], rows_out=3, late=0,
-        sinks={name: Wrote(3) for name in names if not name.endswith("dead")}, dead=0, totals=Totals(),
+        sinks={name: SinkRows(3) for name in names if not name.endswith("dead")}, dead=0, totals=BookTotals(),
     )  # fmt: skip
 
 

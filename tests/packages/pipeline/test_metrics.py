@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from moldau.pipeline.books import BATCH, Count, Line, Totals, Wrote
-from moldau.pipeline.folder import Folder
+from moldau.pipeline.books import BATCH, BookLine, BookTotals, Count, SinkRows
+from moldau.pipeline.folder import PipelineFolder
 from moldau.pipeline.metrics import MetricsServer, metrics
 from moldau.pipeline.reading import read_text
 
@@ -22,14 +22,14 @@ def test_books_and_state_are_shown_and_a_lag_that_is_not_known_is_left_out(
     text = f"pipeline: a\nfolder: {tmp_path / 'a'}\nsource: {{topics: b}}\nsinks: [{{table: /t}}]\n"
     pipeline = read_text(text, {}).pipeline
     assert pipeline is not None
-    folder = Folder(pipeline)
+    folder = PipelineFolder(pipeline)
     folder.say("done")
     counts = [Count("b", "ok", None, 5, "b-0@0"), Count("b", "dlq", "decode", 2, "b-0@5")]
     folder.books.add(
-        Line(sequence=-1, kind=BATCH, batch=0, query="q", at_ms=1500, took_ms=20, start=None, end=None, counts=counts,
-             drift=[], rows_out=5, late=1, sinks={"/t": Wrote(5)}, dead=2, totals=Totals())
+        BookLine(sequence=-1, kind=BATCH, batch=0, query="q", at_ms=1500, took_ms=20, start=None, end=None,
+                 counts=counts, drift=[], rows_out=5, late=1, sinks={"/t": SinkRows(5)}, dead=2, totals=BookTotals())
     )  # fmt: skip
-    monkeypatch.setattr(positions, "lags", lambda *_: [positions.Lag("b", 1, 7, 0, 12)])
+    monkeypatch.setattr(positions, "lags", lambda *_: [positions.PipelineLag("b", 1, 7, 0, 12)])
     lines = metrics(pipeline, folder).splitlines()
     assert {
         'moldau_pipeline_records_total{pipeline="a",topic="b",outcome="ok",stage=""} 5',

@@ -12,48 +12,50 @@ import pytest
 from click.testing import CliRunner
 
 from moldau.admin.pipeline import pipeline as commands
-from moldau.pipeline.books import Books, Count, Line, Totals, Wrote, outcomes
-from moldau.pipeline.folder import Folder, RunState
-from moldau.pipeline.page import LINES_MOST, Shown, page
+from moldau.pipeline.books import BookLine, Books, BookTotals, Count, SinkRows, outcomes
+from moldau.pipeline.folder import PipelineFolder, RunState
+from moldau.pipeline.page import LINES_MOST, PageContents, page
 from moldau.pipeline.plots import HEIGHT, LEFT, RIGHT, TOP, WIDTH, ticks
-from moldau.pipeline.positions import Lag
+from moldau.pipeline.positions import PipelineLag
 from moldau.pipeline.reading import load
 
 NOW_MS = 1_764_000_000_000
 
 
-def line(number: int, ok: int, left_out: int = 0, dead: int = 0) -> Line:
+def line(number: int, ok: int, left_out: int = 0, dead: int = 0) -> BookLine:
     counts = [Count("orders", "ok", None, ok, "orders-0@0")]
     counts += [Count("orders", "skip", "dedup", left_out, "orders-0@1")] if left_out else []
     counts += [Count("orders", "dlq", "decode", dead, "orders-0@2")] if dead else []
-    return Line(
+    return BookLine(
         sequence=-1, kind="batch", batch=number, query="q", at_ms=NOW_MS + number * 10_000, took_ms=900 + number,
-        start=None, end=None, counts=counts, drift=[], rows_out=ok, late=0, sinks={"a<b>&": Wrote(ok)}, dead=dead,
-        totals=Totals(),
+        start=None, end=None, counts=counts, drift=[], rows_out=ok, late=0, sinks={"a<b>&": SinkRows(ok)}, dead=dead,
+        totals=BookTotals(),
     )  # fmt: skip
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Folder:
+def folder(tmp_path: Path) -> PipelineFolder:
     file = tmp_path / "orders.yaml"
     file.write_text(
         "pipeline: orders\ncluster: 127.0.0.1:1\nsource: {topics: orders}\ndecode: {format: raw}\nsinks: [{table: t}]\n"
     )
-    return Folder(load(file, {}))
+    return PipelineFolder(load(file, {}))
 
 
-def shown(books: Books, lags: list[Lag] | None = None) -> Shown:
-    return Shown("orders", RunState("running", 1, 0), books.newest(LINES_MOST), lags, "nobody <there>")
+def shown(books: Books, lags: list[PipelineLag] | None = None) -> PageContents:
+    return PageContents("orders", RunState("running", 1, 0), books.newest(LINES_MOST), lags, "nobody <there>")
 
 
 def plots(text: str) -> list[ElementTree.Element]:
     return [ElementTree.fromstring(one) for one in re.findall(r"<svg.*?</svg>", text, re.DOTALL)]
 
 
-def test_the_page_says_what_the_books_say_with_separators_and_loads_nothing(folder: Folder) -> None:
+def test_the_page_says_what_the_books_say_with_separators_and_loads_nothing(folder: PipelineFolder) -> None:
     for number in range(12):
         folder.books.add(line(number, 12_345, number * 100, 3 if number % 2 else 0))
-    text = page(shown(folder.books, [Lag("orders", 0, 5, 0, 70_005), Lag("orders", 1, 9, 0, 9)]), NOW_MS)
+    text = page(
+        shown(folder.books, [PipelineLag("orders", 0, 5, 0, 70_005), PipelineLag("orders", 1, 9, 0, 9)]), NOW_MS
+    )
     totals = folder.books.newest(1)[0].totals
     assert f"{totals.read:,} read + 0 replayed = 148,140 ok + {outcomes(totals, 'skip'):,} left out" in text
     assert "70,000 offsets in 2 partitions are left to read" in text
@@ -62,7 +64,7 @@ def test_the_page_says_what_the_books_say_with_separators_and_loads_nothing(fold
     assert len(plots(text)) == 4
 
 
-def test_all_plots_of_batches_have_one_scale_and_nothing_stands_over_the_data(folder: Folder) -> None:
+def test_all_plots_of_batches_have_one_scale_and_nothing_stands_over_the_data(folder: PipelineFolder) -> None:
     for number in range(30):
         folder.books.add(line(number, 1_000_000 * (number + 1), 7, 1))
     found = plots(page(shown(folder.books), NOW_MS))
@@ -93,7 +95,7 @@ def test_numbers_of_an_axis_are_round_and_reach_the_highest(most: int) -> None:
     assert len({high - low for low, high in itertools.pairwise(found)}) == 1
 
 
-def test_only_the_newest_batches_are_drawn_and_the_page_says_so(folder: Folder) -> None:
+def test_only_the_newest_batches_are_drawn_and_the_page_says_so(folder: PipelineFolder) -> None:
     for number in range(LINES_MOST + 5):
         folder.books.add(line(number, 1))
     text = page(shown(folder.books), NOW_MS)
@@ -101,15 +103,15 @@ def test_only_the_newest_batches_are_drawn_and_the_page_says_so(folder: Folder) 
     assert len([one for one in plots(text)[0].iter("rect") if one.find("title") is not None]) == LINES_MOST
 
 
-def test_a_new_pipeline_and_one_that_does_not_balance_have_a_page(folder: Folder) -> None:
+def test_a_new_pipeline_and_one_that_does_not_balance_have_a_page(folder: PipelineFolder) -> None:
     assert "No batch is in the books yet" in page(shown(folder.books), NOW_MS)
     assert "Not known: nobody &lt;there&gt;" in page(shown(folder.books), NOW_MS)
     wrong = line(0, 10)
-    broken = replace(wrong, sequence=0, totals=Totals(read=11, topics={"orders": {"ok": 10}}))
-    assert "DIFFERS FROM" in page(Shown("orders", None, [broken], None), NOW_MS)
+    broken = replace(wrong, sequence=0, totals=BookTotals(read=11, topics={"orders": {"ok": 10}}))
+    assert "DIFFERS FROM" in page(PageContents("orders", None, [broken], None), NOW_MS)
 
 
-def test_the_command_writes_the_page_where_the_cluster_cannot_be_asked(folder: Folder, tmp_path: Path) -> None:
+def test_the_command_writes_the_page_where_the_cluster_cannot_be_asked(folder: PipelineFolder, tmp_path: Path) -> None:
     folder.books.add(line(0, 10))
     begun = tmp_path / "orders" / "checkpoint" / "offsets"
     begun.mkdir(parents=True)

@@ -9,19 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.model import TopicPartition
-from moldau.pipeline.books import BACKFILL, BATCH, REPLAY, Line, Totals
+from moldau.pipeline.books import BACKFILL, BATCH, REPLAY, BookLine, BookTotals
 from moldau.pipeline.ranges import FOREVER, Span, beyond_the_end, ends, overlap, pieces, starts, taken
 
 ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def line(kind: str, query: str, start: dict[str, int] | None, end: dict[str, int] | None) -> Line:
+def line(kind: str, query: str, start: dict[str, int] | None, end: dict[str, int] | None) -> BookLine:
     def text(of: dict[str, int] | None) -> list[str] | None:
         return None if of is None else [json.dumps({"t": of, "#topicIds": {"t": "AAAAAAAAAAAAAAAAAAAAAQ"}})]
 
-    return Line(
+    return BookLine(
         sequence=0, kind=kind, batch=0, query=query, at_ms=0, took_ms=0, start=text(start), end=text(end), counts=[],
-        drift=[], rows_out=0, late=0, sinks={}, dead=0, totals=Totals(),
+        drift=[], rows_out=0, late=0, sinks={}, dead=0, totals=BookTotals(),
     )  # fmt: skip
 
 

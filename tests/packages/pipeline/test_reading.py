@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from moldau.pipeline.durations import seconds
 from moldau.pipeline.places import NotYaml, parse
 from moldau.pipeline.reading import PipelineError, load, read_text
-from moldau.pipeline.spec import Check, Format, OnError, Step, TableSink, TopicSink
+from moldau.pipeline.spec import Check, OnError, Step, TableSink, TopicSink, ValueFormat
 
 WHOLE = """\
 pipeline: orders
@@ -52,7 +52,7 @@ def test_a_file_with_every_part_is_read_as_it_stands() -> None:
     assert pipeline.source.topics == ("orders", "more")
     assert pipeline.source.start == '{"orders": {"0": 23}}'
     assert (pipeline.source.max_records, pipeline.source.max_bytes, pipeline.source.on_loss) == (500, "64m", "skip")
-    assert pipeline.decode.format is Format.JSON
+    assert pipeline.decode.format is ValueFormat.JSON
     assert pipeline.decode.fields == {"id": "long", "amount": "decimal(9,2)"}
     assert pipeline.checks == (Check(name="positive", rule="amount > 0", on_error=OnError.SKIP),)
     assert pipeline.steps == (Step(sql="SELECT id FROM records"), Step(python="shop.clean:clean"))

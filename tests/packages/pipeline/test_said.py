@@ -12,7 +12,7 @@ from moldau.spark.given import OptionError
 from moldau.spark.losses import DataLossError, Loss, LossKind
 from moldau.spark.supervise import may_pass
 from moldau.spark.tables.columns import new_columns
-from moldau.spark.tables.ledger import BatchKey, Entry, LedgerError, TableError, judge
+from moldau.spark.tables.ledger import BatchKey, LedgerEntry, LedgerError, TableError, judge
 
 PROXY = (
     "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: An exception was raised by the Python Proxy."
@@ -39,7 +39,7 @@ def test_records_that_were_lost_are_listed_whole_with_both_ways_on() -> None:
 
 
 def refused() -> LedgerError:
-    last = Entry("a", 3, "q" * 36, 3, None, None, 5)
+    last = LedgerEntry("a", 3, "q" * 36, 3, None, None, 5)
     with pytest.raises(LedgerError) as found:
         judge("/tables/" + "long/" * 120, last, BatchKey("another", 0))
     return found.value

@@ -11,7 +11,7 @@ from moldau.pipeline.lint import lint_file
 from moldau.pipeline.reading import load, read_file
 from moldau.pipeline.running import Runner
 from moldau.pipeline.same_place import SamePlaceError, clashes, identity
-from moldau.pipeline.spec import DeadLetters, Decode, Format, Pipeline, Source, TableSink
+from moldau.pipeline.spec import DeadLetters, Decode, Pipeline, Source, TableSink, ValueFormat
 
 HEAD = "pipeline: p\ncluster: 'a:1,b:2'\nfolder: state\ndecode: {format: raw, on_error: dlq}\n"
 SOURCE = "source: {topics: [t, u]}\n"
@@ -126,7 +126,7 @@ def made(tmp_path: Path) -> Pipeline:
     """A pipeline that no file declares."""
     return Pipeline(
         name="p", folder=str(tmp_path / "state"), cluster="127.0.0.1:1", source=Source(topics=("t",)),
-        decode=Decode(format=Format.RAW), sinks=(TableSink(table=str(tmp_path / "t")),),
+        decode=Decode(format=ValueFormat.RAW), sinks=(TableSink(table=str(tmp_path / "t")),),
     )  # fmt: skip
 
 

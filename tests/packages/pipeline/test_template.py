@@ -17,7 +17,7 @@ from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.lint import lint
 from moldau.pipeline.reading import read_text
 from moldau.pipeline.sampling import sample_of
-from moldau.pipeline.spec import Format, Pipeline
+from moldau.pipeline.spec import Pipeline, ValueFormat
 from moldau.pipeline.template import template
 
 CLUSTER = "localhost:9092,localhost:9093"
@@ -68,16 +68,16 @@ def test_types_hold_all_that_was_seen_and_what_no_type_holds_is_left_out_with_th
 @pytest.mark.parametrize(
     ("values", "format"),
     [
-        ([], Format.RAW),
-        ([None], Format.RAW),
-        ([b"one", b"two\n"], Format.TEXT),
-        ([b"[1, 2]"], Format.TEXT),
-        ([b"\xff"], Format.RAW),
-        ([b"\0\0\0\0\1x"], Format.RAW),
-        ([b"{}"], Format.TEXT),
+        ([], ValueFormat.RAW),
+        ([None], ValueFormat.RAW),
+        ([b"one", b"two\n"], ValueFormat.TEXT),
+        ([b"[1, 2]"], ValueFormat.TEXT),
+        ([b"\xff"], ValueFormat.RAW),
+        ([b"\0\0\0\0\1x"], ValueFormat.RAW),
+        ([b"{}"], ValueFormat.TEXT),
     ],
 )
-def test_a_topic_without_objects_is_kept_as_text_or_bytes(values: list[bytes | None], format: Format) -> None:
+def test_a_topic_without_objects_is_kept_as_text_or_bytes(values: list[bytes | None], format: ValueFormat) -> None:
     assert written(values).decode.format is format
 
 

@@ -14,23 +14,23 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from moldau.model import TopicPartition
-from moldau.pipeline.backfill import Backfills, Wanted
-from moldau.pipeline.batches import Batches
-from moldau.pipeline.begun import Begun, HalfWritten, rows_of
+from moldau.pipeline.backfill import Backfills, BackfillSpans
+from moldau.pipeline.batches import ForeachBatch
+from moldau.pipeline.begun import BegunBatch, HalfWritten, rows_of
 from moldau.pipeline.books import (
     BACKFILL,
     BATCH,
     REPLAY,
+    BookLine,
     Books,
+    BookTotals,
     BrokenLine,
     Count,
-    Line,
+    SinkRows,
     TakenBack,
-    Totals,
-    Wrote,
     waiting,
 )
-from moldau.pipeline.folder import BrokenFile, Folder
+from moldau.pipeline.folder import BrokenPipelineFile, PipelineFolder
 from moldau.pipeline.plans import name_of, next_number
 from moldau.pipeline.positions import _sink_steps, differences, verified
 from moldau.pipeline.ranges import Span
@@ -38,13 +38,13 @@ from moldau.pipeline.reading import read_text
 from moldau.pipeline.replay_plans import OLD_QUERY
 from moldau.pipeline.replays import ReplayFailed, Replays, places_of
 from moldau.pipeline.resetting import let_in, reset
-from moldau.pipeline.spec import Decode, Format, Pipeline, Source, TableSink
+from moldau.pipeline.spec import Decode, Pipeline, Source, TableSink, ValueFormat
 from moldau.pipeline.taken_back import taken_back
 from moldau.pipeline.unfinished import abandon, unfinished
 from moldau.spark.tables import BatchKey, Table, TableError
 from moldau.spark.tables.delta import DeltaFormat
 from moldau.spark.tables.files import DataFile
-from moldau.spark.tables.ledger import Entry
+from moldau.spark.tables.ledger import LedgerEntry
 from moldau.spark.tables.stores import open_store
 
 if TYPE_CHECKING:
@@ -85,24 +85,24 @@ def put(place: Path, pipeline: str, rows: pa.Table, key: BatchKey = KEY) -> None
     table.add([DataFile(name, (place / name).stat().st_size, rows.num_rows, stats, {})], key)  # type: ignore[arg-type]
 
 
-def book(folder: Folder, batch: int, *, kind: str = BATCH, query: str = QUERY) -> Line:
+def book(folder: PipelineFolder, batch: int, *, kind: str = BATCH, query: str = QUERY) -> BookLine:
     counts = [Count("t", "ok", None, 3, "t-0@0")]
-    line = Line(
+    line = BookLine(
         sequence=-1, kind=kind, batch=batch, query=query, at_ms=0, took_ms=1, start=KEY.start, end=KEY.end,
-        counts=counts, drift=[], rows_out=3, late=0, sinks={"table": Wrote(3)}, dead=0, totals=Totals(),
+        counts=counts, drift=[], rows_out=3, late=0, sinks={"table": SinkRows(3)}, dead=0, totals=BookTotals(),
     )  # fmt: skip
     return folder.books.add(line)
 
 
-def begin_checkpoint(folder: Folder) -> None:
+def begin_checkpoint(folder: PipelineFolder) -> None:
     folder.store.write("checkpoint/metadata", json.dumps({"id": QUERY}).encode())
     folder.store.write("checkpoint/offsets/0", b"v1\n{}\n" + (KEY.end or ("",))[0].encode())
 
 
 def test_a_batch_that_some_place_has_is_refused_when_it_would_come_to_other_rows(tmp_path: Path) -> None:
-    folder = Folder(pipeline_of(tmp_path))
-    Begun(folder.store, BATCH).begin(KEY, "judged", "rows", list)
-    again = Begun(folder.store, BATCH)
+    folder = PipelineFolder(pipeline_of(tmp_path))
+    BegunBatch(folder.store, BATCH).begin(KEY, "judged", "rows", list)
+    again = BegunBatch(folder.store, BATCH)
     again.begin(KEY, "judged", "rows", lambda: ["orders"])
     with pytest.raises(HalfWritten, match=r"batch 0 .*: orders has it, and .*checks.* Undo the edit.*abandon FILE"):
         again.begin(KEY, "otherwise", "rows", lambda: ["orders"])
@@ -111,39 +111,39 @@ def test_a_batch_that_some_place_has_is_refused_when_it_would_come_to_other_rows
     again.begin(KEY, "otherwise", "others", list)
     again.to_topic(KEY, "clean")
     with pytest.raises(HalfWritten, match="topic clean has it"):
-        Begun(folder.store, BATCH).begin(KEY, "judged", "rows", list)
+        BegunBatch(folder.store, BATCH).begin(KEY, "judged", "rows", list)
     again.begin(KEY._replace(batch_id=1), "judged", "rows", lambda: ["orders"])
 
 
 def test_records_of_a_batch_that_was_abandoned_are_marked_otherwise(tmp_path: Path) -> None:
-    folder = Folder(pipeline_of(tmp_path))
-    begun = Begun(folder.store, BATCH)
+    folder = PipelineFolder(pipeline_of(tmp_path))
+    begun = BegunBatch(folder.store, BATCH)
     begun.begin(KEY, "judged", "rows", list)
     begun.to_topic(KEY, "clean")
     assert begun.marked(KEY) == KEY
     begun.abandon(KEY)
-    Begun(folder.store, BATCH).begin(KEY, "otherwise", "rows", lambda: ["orders"])
-    assert Begun(folder.store, BATCH).marked(KEY).query_id == "q+1"
-    assert Begun(folder.store, BATCH).marked(KEY._replace(batch_id=1)).query_id == "q"
+    BegunBatch(folder.store, BATCH).begin(KEY, "otherwise", "rows", lambda: ["orders"])
+    assert BegunBatch(folder.store, BATCH).marked(KEY).query_id == "q+1"
+    assert BegunBatch(folder.store, BATCH).marked(KEY._replace(batch_id=1)).query_id == "q"
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"number": 0, "groups": 3}', b"x"])
 def test_a_plan_that_is_damaged_is_named_in_one_line(tmp_path: Path, content: bytes) -> None:
     pipeline = pipeline_of(tmp_path)
-    folder = Folder(pipeline)
+    folder = PipelineFolder(pipeline)
     for name, look in (
         ("replays", Replays(pipeline, folder).planned),
         ("backfills", Backfills(pipeline, folder).planned),
     ):
         folder.store.write(f"{name}/000000000.json", content)
-        with pytest.raises(BrokenFile, match=f"{name}/000000000.json is no plan") as found:
+        with pytest.raises(BrokenPipelineFile, match=f"{name}/000000000.json is no plan") as found:
             look()
         assert len(str(found.value).splitlines()) == 1
 
 
 def test_a_plan_of_before_folders_had_a_name_for_their_replays_is_known_still(tmp_path: Path) -> None:
     pipeline = pipeline_of(tmp_path)
-    folder = Folder(pipeline)
+    folder = PipelineFolder(pipeline)
     folder.store.write("replays/000000000.json", b'{"number": 0, "groups": [["0", "sound"]]}')
     (old,) = Replays(pipeline, folder).planned()
     assert (old.query, old.groups, old.waits) == (OLD_QUERY, [("0", "sound")], True)
@@ -151,14 +151,14 @@ def test_a_plan_of_before_folders_had_a_name_for_their_replays_is_known_still(tm
 
 def test_replays_of_two_folders_have_different_names_and_of_one_folder_the_same(tmp_path: Path) -> None:
     one, other = (pipeline_of(tmp_path, state=name) for name in ("one", "other"))
-    names = [Replays(each, Folder(each))._query() for each in (one, one, other)]
+    names = [Replays(each, PipelineFolder(each))._query() for each in (one, one, other)]
     assert names[0] == names[1]
     assert names[0] != names[2]
 
 
 def test_a_replay_is_found_in_the_books_whatever_came_after_it(tmp_path: Path) -> None:
     pipeline = pipeline_of(tmp_path)
-    folder = Folder(pipeline)
+    folder = PipelineFolder(pipeline)
     folder.store.write("replays/000000000.json", b'{"number": 0, "groups": [["0", "sound"]]}')
     replays = Replays(pipeline, folder)
     (planned,) = replays.planned()
@@ -177,20 +177,20 @@ def test_dead_letters_of_another_pipeline_in_the_table_are_neither_listed_nor_co
     bury(tmp_path / "dead", "a", "0", 2)
     bury(tmp_path / "dead", "other", "0", 3)
     bury(tmp_path / "dead", "a.replay", "replay-0", 1)
-    waiting = Replays(pipeline, Folder(pipeline)).waiting()
+    waiting = Replays(pipeline, PipelineFolder(pipeline)).waiting()
     assert sorted((one.batch, one.records) for one in waiting) == [("0", 2), ("replay-0", 1)]
-    found = verified(pipeline, Totals(dead={str(tmp_path / "dead"): 3}))
+    found = verified(pipeline, BookTotals(dead={str(tmp_path / "dead"): 3}))
     assert found[-1]["there"] == 3
     assert differences(found) == []
 
 
 def test_a_table_of_dead_letters_that_has_none_yet_lists_none(tmp_path: Path) -> None:
     bury(tmp_path / "dead", "a", "0", 0)
-    assert Replays(pipeline_of(tmp_path), Folder(pipeline_of(tmp_path))).waiting() == []
+    assert Replays(pipeline_of(tmp_path), PipelineFolder(pipeline_of(tmp_path))).waiting() == []
 
 
 def test_dead_letters_of_books_that_begin_anew_have_other_names(tmp_path: Path) -> None:
-    folder = Folder(pipeline_of(tmp_path))
+    folder = PipelineFolder(pipeline_of(tmp_path))
     assert folder.books.tag(lambda: False) == ""
     assert Books(folder.store).tag(lambda: True) == "", "it stays as it was when the books began"
     folder.store.delete("books/id")
@@ -201,10 +201,10 @@ def test_dead_letters_of_books_that_begin_anew_have_other_names(tmp_path: Path) 
     assert Books(folder.store).tag(lambda: True) == "", "books of before this was kept go on as they were"
 
 
-def half_written(tmp_path: Path) -> tuple[Pipeline, Folder]:
+def half_written(tmp_path: Path) -> tuple[Pipeline, PipelineFolder]:
     """A pipeline whose first batch is in a table and in the dead letters, and nowhere else."""
     pipeline = pipeline_of(tmp_path)
-    folder = Folder(pipeline)
+    folder = PipelineFolder(pipeline)
     begin_checkpoint(folder)
     bury(tmp_path / "dead", "a", "0", 1, KEY._replace(query_id=QUERY))
     put(tmp_path / "orders", "a", pa.table({"id": [1, 2]}), KEY._replace(query_id=QUERY))
@@ -215,11 +215,11 @@ def test_what_has_a_batch_that_is_half_written_is_said_and_counts_for_no_fault(t
     pipeline, folder = half_written(tmp_path)
     (one,) = unfinished(pipeline, folder)
     assert one.to_text() == "batch 0 is half written: it is in orders (2 rows), dead (1 row), and not in the books"
-    found = verified(pipeline, Totals(dead={str(tmp_path / "dead"): 0}), [one])
+    found = verified(pipeline, BookTotals(dead={str(tmp_path / "dead"): 0}), [one])
     assert [(each["rows"], each["there"], each["unfinished"]) for each in found] == [(0, 2, 2), (0, 0, 0), (0, 1, 1)]
     assert differences(found) == []
     book(folder, 0)
-    assert unfinished(pipeline, Folder(pipeline)) == []
+    assert unfinished(pipeline, PipelineFolder(pipeline)) == []
 
 
 def test_a_batch_is_given_up_without_a_row_of_it_left_and_with_all_that_others_wrote(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_rows_that_cannot_be_told_apart_any_more_stay_and_their_cost_is_said(tmp
 
 def test_a_replay_that_is_given_up_lets_its_dead_letters_wait_again(tmp_path: Path) -> None:
     pipeline = pipeline_of(tmp_path)
-    folder = Folder(pipeline)
+    folder = PipelineFolder(pipeline)
     bury(tmp_path / "dead", "a", "0", 2)
     folder.store.write("replays/000000000.json", b'{"number": 0, "groups": [["0", "sound"]]}')
     put(tmp_path / "orders", "a.replay", pa.table({"id": [5]}), BatchKey(OLD_QUERY, 0))
@@ -264,12 +264,12 @@ def test_a_replay_that_is_given_up_lets_its_dead_letters_wait_again(tmp_path: Pa
     assert unfinished(pipeline, folder) == []
 
 
-class Failing(Batches):
+class Failing(ForeachBatch):
     """Batches that end by an error once some places were written."""
 
     places: ClassVar[Sequence[Path]] = ()
 
-    def take(self, records: DataFrame, key: BatchKey, batch: str, *, covered: BatchKey | None = None) -> Line:
+    def take(self, records: DataFrame, key: BatchKey, batch: str, *, covered: BatchKey | None = None) -> BookLine:
         for place in self.places:
             if place.name == "dead":
                 bury(place, "a.replay", batch, 1, key)
@@ -287,16 +287,16 @@ class Frames:
 
 def a_failing_replay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: list[str]) -> tuple[Replays, list[str]]:
     """A replay that failed after these tables had been written, and what was said of it."""
-    pipeline = replace(pipeline_of(tmp_path), decode=Decode(format=Format.TEXT))
+    pipeline = replace(pipeline_of(tmp_path), decode=Decode(format=ValueFormat.TEXT))
     bury(tmp_path / "dead", "a", "0", 2)
     rows = Table(tmp_path / "dead", pipeline="a").read().drop_columns(["offset"])
     more = {"key": b"k", "value": b"v", "timestamp": 0, "headers": None}
     rows = rows.append_column("offset", pa.array([7, 9]))
     for name, value in more.items():
         rows = rows.append_column(name, pa.array([value] * 2))
-    replays = Replays(pipeline, Folder(pipeline))
+    replays = Replays(pipeline, PipelineFolder(pipeline))
     monkeypatch.setattr(Replays, "_rows", lambda self: rows)
-    monkeypatch.setattr("moldau.pipeline.replays.Batches", Failing)
+    monkeypatch.setattr("moldau.pipeline.replays.ForeachBatch", Failing)
     monkeypatch.setattr(Failing, "places", [tmp_path / name for name in written])
     spark = cast("SparkSession", Frames())
     with pytest.raises(ReplayFailed) as caught:
@@ -309,8 +309,8 @@ def test_a_replay_that_fails_names_its_records_and_what_goes_on(
     written: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replays, (first, second) = a_failing_replay(tmp_path, monkeypatch, written)
-    pipeline = replace(pipeline_of(tmp_path), decode=Decode(format=Format.TEXT))
-    folder = Folder(pipeline)
+    pipeline = replace(pipeline_of(tmp_path), decode=Decode(format=ValueFormat.TEXT))
+    folder = PipelineFolder(pipeline)
     assert first == (
         "replay 0 of 2 dead letters (t-0@7 to 9) failed: the rows do not fit table orders: they differ in id"
     )
@@ -331,7 +331,7 @@ def test_a_replay_of_which_a_table_cannot_tell_is_not_given_up(tmp_path: Path, m
     """It said that no sink had any of it, and gave it up: its rows were written twice by the next one."""
     real, take = Table.last, Failing.take
 
-    def last(self: Table, query: str = "") -> Entry | None:
+    def last(self: Table, query: str = "") -> LedgerEntry | None:
         if self.store.uri.endswith("orders"):
             raise TableError("the store does not answer")
         return real(self, query)
@@ -361,14 +361,14 @@ def test_a_table_that_has_replays_of_an_earlier_folder_takes_those_of_this_one(t
     ours = BatchKey("replay-of-this-folder", 0)
     put(tmp_path / "orders", "a.replay", pa.table({"id": [1]}), BatchKey(OLD_QUERY, 0))
     for _ in range(2):
-        let_in(pipeline, Folder(pipeline), ours.query_id)
+        let_in(pipeline, PipelineFolder(pipeline), ours.query_id)
         put(tmp_path / "orders", "a.replay", pa.table({"id": [2]}), ours)
     assert sorted(Table(tmp_path / "orders").read()["id"].to_pylist()) == [1, 2], "its own batch it takes once"
 
 
 def test_a_backfill_that_is_given_up_keeps_what_is_in_the_books(tmp_path: Path) -> None:
     pipeline = pipeline_of(tmp_path)
-    folder = Folder(pipeline)
+    folder = PipelineFolder(pipeline)
     content = {"number": 0, "first": 0, "line": 0, "batches": [[["t", 0, 0, 2]], [["t", 0, 2, 4]]]}
     folder.store.write("backfills/000000000.json", json.dumps(content).encode())
     backfills = Backfills(pipeline, folder)
@@ -384,29 +384,29 @@ def test_a_backfill_that_is_given_up_keeps_what_is_in_the_books(tmp_path: Path) 
 
 def test_a_folder_is_one_pipelines(tmp_path: Path) -> None:
     one, other = pipeline_of(tmp_path), pipeline_of(tmp_path, "copied")
-    with Folder(one).locked():
+    with PipelineFolder(one).locked():
         pass
     with (
-        pytest.raises(BrokenFile, match=r"state is the folder of pipeline 'a', not of 'copied'"),
-        Folder(other).locked(),
+        pytest.raises(BrokenPipelineFile, match=r"state is the folder of pipeline 'a', not of 'copied'"),
+        PipelineFolder(other).locked(),
     ):
         pass
-    with Folder(one).locked():
+    with PipelineFolder(one).locked():
         pass
 
 
 def test_a_folder_whose_owner_is_no_text_and_a_name_of_replays_that_is_none_are_named(tmp_path: Path) -> None:
     """The first was told as a byte that cannot be decoded, the second taken as it was into ledgers and marks."""
     pipeline = pipeline_of(tmp_path)
-    folder = Folder(pipeline)
+    folder = PipelineFolder(pipeline)
     for kind in ("replays", "backfills"):
         for content in (b"", b"\xff\x00", b"replay", b'{"id": 3}'):
             folder.store.write(f"{kind}/id", content)
-            with pytest.raises(BrokenFile, match=f"{kind}/id is no name of {kind}; restore it"):
+            with pytest.raises(BrokenPipelineFile, match=f"{kind}/id is no name of {kind}; restore it"):
                 name_of(folder.store, kind, kind.removesuffix("s"))
     folder.store.write("pipeline", b"\xff\x00")
-    with pytest.raises(BrokenFile, match=f"{folder.store.uri} is the folder of pipeline '"):
-        Folder(pipeline).refuse_other()
+    with pytest.raises(BrokenPipelineFile, match=f"{folder.store.uri} is the folder of pipeline '"):
+        PipelineFolder(pipeline).refuse_other()
 
 
 def test_a_plan_says_of_dead_letters_and_of_tables_that_were_reset_what_a_run_does_with_them(tmp_path: Path) -> None:
@@ -424,7 +424,7 @@ def test_a_plan_says_of_a_table_that_was_taken_back_that_a_run_is_refused_and_wh
     tmp_path: Path,
 ) -> None:
     pipeline = pipeline_of(tmp_path)
-    folder = Folder(pipeline)
+    folder = PipelineFolder(pipeline)
     folder.store.write("checkpoint/offsets/0", b"")
     for batch, start, end in ((0, 0, 3), (1, 3, 6)):
         key = BatchKey(QUERY, batch, (f'{{"t": {{"0": {start}}}}}',), (f'{{"t": {{"0": {end}}}}}',))
@@ -449,9 +449,9 @@ def test_a_plan_says_of_a_table_that_was_taken_back_that_a_run_is_refused_and_wh
 def test_who_looks_whether_a_run_is_there_keeps_none_from_beginning(tmp_path: Path) -> None:
     """A reader that holds what readers hold, for as long as it takes the run to ask for its own lock."""
     pipeline = pipeline_of(tmp_path)
-    with Folder(pipeline).locked():
-        assert Folder(pipeline).is_locked()
-    folder, took = Folder(pipeline), list[str]()
+    with PipelineFolder(pipeline).locked():
+        assert PipelineFolder(pipeline).is_locked()
+    folder, took = PipelineFolder(pipeline), list[str]()
     flock, held = fcntl.flock, (tmp_path / "state" / "alive").open()
     flock(held, fcntl.LOCK_SH)
 
@@ -471,7 +471,7 @@ def test_a_batch_is_given_up_in_all_tables_or_in_none(tmp_path: Path, monkeypatc
     pipeline, folder = half_written(tmp_path)
     real = Table.last
 
-    def last(self: Table, query: str = "") -> Entry | None:
+    def last(self: Table, query: str = "") -> LedgerEntry | None:
         if self.store.uri.endswith("orders"):
             raise OSError("the store does not answer")
         return real(self, query)
@@ -486,12 +486,12 @@ def test_tables_of_topics_that_are_new_in_a_batch_are_known_by_its_note(tmp_path
     pipeline = replace(
         pipeline_of(tmp_path), source=Source(pattern="t.*"), sinks=(TableSink(table=str(tmp_path / "{topic}")),)
     )
-    folder = Folder(pipeline)
+    folder = PipelineFolder(pipeline)
     begin_checkpoint(folder)
     batch = KEY._replace(query_id=QUERY)
-    Begun(folder.store, BATCH).begin(batch, "judged", "rows", list, ["t1"])
+    BegunBatch(folder.store, BATCH).begin(batch, "judged", "rows", list, ["t1"])
     put(tmp_path / "t1", "a", pa.table({"id": [1]}), batch)
-    (one,) = unfinished(pipeline, Folder(pipeline))
+    (one,) = unfinished(pipeline, PipelineFolder(pipeline))
     assert [part.place for part in one.parts] == ["t1"]
 
 
@@ -503,13 +503,13 @@ def test_a_batch_that_spark_has_committed_is_never_given_up_though_the_books_los
     for batch in (0, 1):
         folder.store.write(f"checkpoint/commits/{batch}", b"v1\n{}")
     folder.store.delete(f"books/000000/{line.sequence:09d}.json")
-    assert Folder(pipeline).contradictions()
-    assert unfinished(pipeline, Folder(pipeline)) == []
+    assert PipelineFolder(pipeline).contradictions()
+    assert unfinished(pipeline, PipelineFolder(pipeline)) == []
 
 
 def test_the_first_run_begins_as_the_file_says_after_a_first_backfill_was_given_up(tmp_path: Path) -> None:
     pipeline = pipeline_of(tmp_path)
-    folder = Folder(pipeline)
+    folder = PipelineFolder(pipeline)
     content = {"number": 0, "first": 0, "line": 0, "batches": [[["t", 0, 0, 2]], [["t", 0, 2, 4]]]}
     folder.store.write("backfills/000000000.json", json.dumps(content).encode())
     folder.begin_at('{"t": {"0": 4}}')
@@ -524,7 +524,7 @@ def test_the_first_run_begins_as_the_file_says_after_a_first_backfill_was_given_
 
 
 def test_the_number_of_a_plan_that_was_removed_is_not_given_out_again(tmp_path: Path) -> None:
-    store = Folder(pipeline_of(tmp_path)).store
+    store = PipelineFolder(pipeline_of(tmp_path)).store
     assert next_number(store, "backfills") == 0
     store.write("backfills/000000004.done", b"")
     store.write("backfills/id", b"x")
@@ -535,7 +535,7 @@ def test_a_schema_that_was_moved_makes_no_other_batch(tmp_path: Path) -> None:
     pipeline = pipeline_of(tmp_path)
 
     def rows(**decode: object) -> str:
-        return rows_of(replace(pipeline, decode=Decode(format=Format.AVRO, **decode)), "struct<id:int>", 1)  # type: ignore[arg-type]
+        return rows_of(replace(pipeline, decode=Decode(format=ValueFormat.AVRO, **decode)), "struct<id:int>", 1)  # type: ignore[arg-type]
 
     assert rows(schema_file="/releases/1/o.avsc") == rows(schema_file="/releases/2/o.avsc")
     assert rows(registry="http://one:8081") == rows(registry="http://two:8081", version=3)
@@ -547,11 +547,11 @@ def test_batches_of_a_backfill_whose_plan_was_removed_are_not_numbered_again(
 ) -> None:
     """Tables that have a batch of that name would take the next backfill's for it."""
     pipeline = pipeline_of(tmp_path)
-    folder = Folder(pipeline)
+    folder = PipelineFolder(pipeline)
     backfills = Backfills(pipeline, folder)
-    Begun(folder.store, BACKFILL).begin(BatchKey(backfills.query(), 6), "judged", "rows", list)
+    BegunBatch(folder.store, BACKFILL).begin(BatchKey(backfills.query(), 6), "judged", "rows", list)
     monkeypatch.setattr(Backfills, "_finish", lambda self, spark, one, modules, on_line: None)
-    wanted = Wanted([Span(TopicPartition("t", 0), 0, 5)], [], None)
+    wanted = BackfillSpans([Span(TopicPartition("t", 0), 0, 5)], [], None)
     backfills.carry_out(cast("SparkSession", None), wanted, modules=None, on_line=lambda line: None)
     assert [one.first for one in backfills.planned()] == [7]
 
@@ -559,7 +559,7 @@ def test_batches_of_a_backfill_whose_plan_was_removed_are_not_numbered_again(
 def test_what_was_taken_back_before_a_reset_counts_no_more(tmp_path: Path) -> None:
     """`status --verify` ended with 4 for ever: the books went on counting what had gone."""
     pipeline = pipeline_of(tmp_path)
-    folder = Folder(pipeline)
+    folder = PipelineFolder(pipeline)
     orders, dead = str(tmp_path / "orders"), str(tmp_path / "dead")
 
     def batch(number: int, query: str) -> None:
@@ -569,9 +569,9 @@ def test_what_was_taken_back_before_a_reset_counts_no_more(tmp_path: Path) -> No
         bury(tmp_path / "dead", "a", f"{query[:4]}-{number}", 1, key)
         counts = [Count("t", "ok", None, 2, "t-0@0"), Count("t", "dlq", "sound", 1, "t-0@2")]
         folder.books.add(
-            Line(sequence=-1, kind=BATCH, batch=number, query=query, at_ms=0, took_ms=1, start=key.start, end=key.end,
-                 counts=counts, drift=[], rows_out=2, late=0, sinks={orders: Wrote(2)}, dead=1, totals=Totals(),
-                 dead_in=dead)
+            BookLine(sequence=-1, kind=BATCH, batch=number, query=query, at_ms=0, took_ms=1, start=key.start,
+                     end=key.end, counts=counts, drift=[], rows_out=2, late=0, sinks={orders: SinkRows(2)}, dead=1,
+                     totals=BookTotals(), dead_in=dead)
         )  # fmt: skip
 
     def told() -> tuple[list[str], int]:
@@ -605,9 +605,9 @@ def test_what_was_taken_back_before_a_reset_counts_no_more(tmp_path: Path) -> No
 
 def test_rows_that_went_another_way_are_missed_after_a_reset_too(tmp_path: Path) -> None:
     pipeline = pipeline_of(tmp_path)
-    folder = Folder(pipeline)
+    folder = PipelineFolder(pipeline)
     put(tmp_path / "orders", "a", pa.table({"id": [1, 2]}))
-    folder.books.add(replace(book(folder, 0), batch=1, sinks={str(tmp_path / "orders"): Wrote(3)}))
+    folder.books.add(replace(book(folder, 0), batch=1, sinks={str(tmp_path / "orders"): SinkRows(3)}))
     DeltaTable(str(tmp_path / "orders")).delete("id = 1")
     assert taken_back(pipeline, folder) == TakenBack()
     reset(pipeline, folder, "earliest", taken_back(pipeline, folder))
@@ -615,7 +615,7 @@ def test_rows_that_went_another_way_are_missed_after_a_reset_too(tmp_path: Path)
 
 
 def test_a_note_of_what_was_taken_back_that_is_damaged_is_named(tmp_path: Path) -> None:
-    folder = Folder(pipeline_of(tmp_path))
+    folder = PipelineFolder(pipeline_of(tmp_path))
     folder.store.write("books/taken-back", b'{"rows": 3}')
     with pytest.raises(BrokenLine, match=r"books/taken-back: .*rows is 3, not an object"):
         folder.books.taken_back()

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from moldau.model import TopicPartition
 from moldau.pipeline import running
-from moldau.pipeline.batches import Batches, Refused
+from moldau.pipeline.batches import ForeachBatch, RefusedBatch
 from moldau.pipeline.books import Count
 from moldau.pipeline.reading import load, read_text
 from moldau.pipeline.running import Ended, NoCluster, Runner
@@ -103,10 +103,10 @@ def test_a_run_that_waits_can_be_stopped(tmp_path: Path) -> None:
         assert one.run() is Ended.STOPPED
 
 
-class Tried(Batches):
+class Tried(ForeachBatch):
     """Batches of which the last was refused, failed, or neither."""
 
-    def __init__(self, *, refused: Refused | None = None, failed: Exception | None = None) -> None:
+    def __init__(self, *, refused: RefusedBatch | None = None, failed: Exception | None = None) -> None:
         self.refused, self.failed = refused, failed
 
 
@@ -119,11 +119,11 @@ class Refusing(Runner):
     def _await_leaders(self) -> None:
         """All lead."""
 
-    def _batches(self) -> Batches:
-        refused = Refused(Count("b", "pause", "decode", 1, "b-0@7", "no JSON"))
+    def _batches(self) -> ForeachBatch:
+        refused = RefusedBatch(Count("b", "pause", "decode", 1, "b-0@7", "no JSON"))
         return Tried(refused=refused)
 
-    def _round(self, spark: SparkSession, batches: Batches) -> Ended | None:
+    def _round(self, spark: SparkSession, batches: ForeachBatch) -> Ended | None:
         return Ended.DONE if self._pipeline.decode.on_error is OnError.SKIP else None
 
 
@@ -207,10 +207,10 @@ class Full(Refusing):
 
     _round = Runner._round
 
-    def _begin(self, spark: SparkSession, batches: Batches) -> StreamingQuery:
+    def _begin(self, spark: SparkSession, batches: ForeachBatch) -> StreamingQuery:
         raise OSError("java.io.IOException: No space left on device")
 
-    def _batches(self) -> Batches:
+    def _batches(self) -> ForeachBatch:
         return Tried()
 
 
@@ -227,12 +227,12 @@ class Carried(Full):
 
     failing: Exception = KeyError("no such key")
 
-    def _begin(self, spark: SparkSession, batches: Batches) -> StreamingQuery:
+    def _begin(self, spark: SparkSession, batches: ForeachBatch) -> StreamingQuery:
         told = f"{type(self.failing).__name__}: {self.failing}"
         traceback = f'Traceback (most recent call last):\n  File "x.py", line 1, in y\n{told}'
         raise RuntimeError(f"An exception was raised by the Python Proxy. Return Message: {traceback}")
 
-    def _batches(self) -> Batches:
+    def _batches(self) -> ForeachBatch:
         return Tried(failed=self.failing)
 
 

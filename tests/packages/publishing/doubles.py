@@ -11,7 +11,7 @@ from pathlib import Path
 
 from moldau.model import Code
 from moldau.publishing.following import NAME
-from moldau.publishing.records import Published, key_of, place_in
+from moldau.publishing.records import PublishedRecord, key_of, place_in
 from moldau.publishing.stream import Away
 from moldau.runtime.log_writer import LogFile
 from moldau.storage.producers import Producers
@@ -92,13 +92,13 @@ class MemoryTopic:
             self.end += header.count
         return Code.NONE
 
-    def newest(self, node: int) -> Iterator[Published]:
+    def newest(self, node: int) -> Iterator[PublishedRecord]:
         for data in reversed(self.batches[: self.shown]):
             header = batch.read_header(data)
             for record in reversed(list(batch.records(data))):
                 place = place_in(record.headers)
                 if record.key == key_of(node) and place is not None:
-                    yield Published(
+                    yield PublishedRecord(
                         place, record.value or b"", 0, record.timestamp,
                         (header.producer_id, header.producer_epoch), header.last_sequence,
                     )  # fmt: skip

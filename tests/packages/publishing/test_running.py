@@ -10,7 +10,7 @@ import pytest
 
 from moldau.publishing.following import names_of
 from moldau.publishing.nodes import NodeFolder, NoNodes, nodes_in, pages_of
-from moldau.publishing.running import ONCE_S, RESCAN_S, Lines, MetricsThread, ProblemReporter
+from moldau.publishing.running import ONCE_S, RESCAN_S, MetricsThread, NodeStreams, ProblemReporter
 from moldau.publishing.stream import Away, NotTaken, StepResult
 
 
@@ -136,7 +136,7 @@ def test_a_node_that_cannot_be_published_is_tried_again_with_pauses_that_grow_an
     wrong = One(*[NotTaken("TOPIC_AUTHORIZATION_FAILED")] * 6, clock=clock)
     well = One(*[StepResult.BUSY] * 3, clock=clock)
     streams = {1: wrong, 2: well}
-    lines = Lines(
+    lines = NodeStreams(
         lambda: [NodeFolder(id, f"n{id}", "") for id in streams], lambda of: streams[of.node], said.append, clock
     )
     with pytest.raises(KeyboardInterrupt):
@@ -187,7 +187,7 @@ def test_nodes_that_come_later_are_taken_in_and_a_log_that_moved_is_followed() -
         return found
 
     with pytest.raises(KeyboardInterrupt):
-        Lines(nodes, stream, said.append, clock).run(once=False, pause=clock.pause)
+        NodeStreams(nodes, stream, said.append, clock).run(once=False, pause=clock.pause)
     assert said == ["node 1: its state-change.jsonl is in there now"]
     assert [one.closed for one in made] == [True, False, False]
     assert made[2].steps[-1] > 4 * RESCAN_S
@@ -197,7 +197,7 @@ def test_who_publishes_once_ends_when_nothing_is_left_and_does_not_wait_for_ever
     clock = Clock()
 
     def run(one: One) -> None:
-        Lines(lambda: [NodeFolder(1, "n", "")], lambda of: one, lambda text: None, clock).run(
+        NodeStreams(lambda: [NodeFolder(1, "n", "")], lambda of: one, lambda text: None, clock).run(
             once=True, pause=clock.pause
         )
 
@@ -209,7 +209,7 @@ def test_who_publishes_once_ends_when_nothing_is_left_and_does_not_wait_for_ever
         run(One(*[Away("no leader")] * 1000))
     assert clock.now_s - began_s >= ONCE_S
     with pytest.raises(NoNodes):
-        Lines(lambda: nodes_in(["nowhere"]), lambda of: One(), lambda text: None, clock)
+        NodeStreams(lambda: nodes_in(["nowhere"]), lambda of: One(), lambda text: None, clock)
 
 
 class Seen:

@@ -21,7 +21,7 @@ from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from moldau.wire.records.metadata import PartitionRecord
 
-SENDER = batch.Sender(controller_id=99, controller_epoch=3, listener="PLAINTEXT")
+SENDER = batch.SendingController(controller_id=99, controller_epoch=3, listener="PLAINTEXT")
 
 
 class Told(ControllerHarness):

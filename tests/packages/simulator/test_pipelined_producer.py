@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from moldau.client.lines import Line
-from moldau.client.writing import Written
+from moldau.client.writing import BatchOutcome
 from moldau.history.rows import INFO, OK
 from moldau.model import Code
 from moldau.simulator.laws.sequences import AFTER_MAX_MS, Attempt, wrong_order, wrong_refusal
@@ -88,22 +88,22 @@ class TestOfAPartition:
     def test_what_was_refused_goes_back_in_order(self) -> None:
         producer, queue, (first, second, third) = self.begun(is_java=False)
         for batch in (second, first, third):
-            producer._take(queue, batch, Written(Code.NOT_LEADER_OR_FOLLOWER))
+            producer._take(queue, batch, BatchOutcome(Code.NOT_LEADER_OR_FOLLOWER))
         assert [batch.sequence for batch in queue.back] == [0, 1, 2]
         assert producer._next(queue, ProducerConnection(attempt(HERE, 0).line, 1)) is first
         assert not producer.cluster.broken
 
     def test_one_that_was_sent_before_leaves_again_only_as_the_oldest(self) -> None:
         producer, queue, (first, second, _) = self.begun(is_java=True)
-        producer._take(queue, second, Written(Code.OUT_OF_ORDER_SEQUENCE_NUMBER))
+        producer._take(queue, second, BatchOutcome(Code.OUT_OF_ORDER_SEQUENCE_NUMBER))
         assert not producer._may_leave(queue), "the first has no answer"
-        producer._take(queue, first, Written(Code.NONE, 7))
+        producer._take(queue, first, BatchOutcome(Code.NONE, 7))
         assert producer._may_leave(queue)
         assert producer.sends[0].offset == 7
 
     def test_an_answer_counts_for_what_is_before_it(self) -> None:
         producer, queue, (_, _, third) = self.begun(is_java=False)
-        producer._take(queue, third, Written(Code.NONE, 9))
+        producer._take(queue, third, BatchOutcome(Code.NONE, 9))
         assert [(send.outcome, send.offset) for send in producer.sends] == [(OK, -1), (OK, -1), (OK, 9)]
         assert not queue.unanswered
 
@@ -118,7 +118,7 @@ class TestOfAPartition:
 
     def test_the_oldest_out_of_order_ends_it(self) -> None:
         producer, queue, (first, *_) = self.begun(is_java=True)
-        producer._take(queue, first, Written(Code.OUT_OF_ORDER_SEQUENCE_NUMBER))
+        producer._take(queue, first, BatchOutcome(Code.OUT_OF_ORDER_SEQUENCE_NUMBER))
         assert [law.partition(":")[0] for law in producer.cluster.broken] == ["S16"]
         assert {send.outcome for send in producer.sends} == {INFO}
 
@@ -128,21 +128,21 @@ class TestOfAPartition:
         clock.jump(-AFTER_MAX_MS - 1_000)
         clock.jump(AFTER_MAX_MS + 1_000)
         assert clock.earliest_wall_ms(0) == clock.wall_ms() - AFTER_MAX_MS - 1_000, "it was behind for a moment"
-        producer._take(queue, first, Written(Code.INVALID_TIMESTAMP))
+        producer._take(queue, first, BatchOutcome(Code.INVALID_TIMESTAMP))
         assert not producer.cluster.broken
         assert (producer._is_refused, producer._is_over, queue.unanswered) == (True, False, [])
         assert {send.outcome for send in producer.sends} == {INFO}
 
     def test_a_leader_whose_clock_is_right_may_not(self) -> None:
         producer, queue, (first, *_) = self.begun(is_java=True)
-        producer._take(queue, first, Written(Code.INVALID_TIMESTAMP))
+        producer._take(queue, first, BatchOutcome(Code.INVALID_TIMESTAMP))
         assert [law.partition(":")[0] for law in producer.cluster.broken] == ["S16"]
         assert producer._is_over
 
     def test_after_an_unclean_election_it_breaks_no_law(self) -> None:
         producer, queue, (first, *_) = self.begun(is_java=True)
         producer.cluster.unclean.add(queue.target)
-        producer._take(queue, first, Written(Code.UNKNOWN_PRODUCER_ID))
+        producer._take(queue, first, BatchOutcome(Code.UNKNOWN_PRODUCER_ID))
         assert not producer.cluster.broken
 
 

@@ -10,7 +10,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from moldau.spark.losses import DataLossError, listener, losses_of, skipped
 from moldau.spark.options import parse
-from moldau.spark.pool import Pool
+from moldau.spark.pool import FeedPool
 from moldau.spark.readers import BatchReader
 from moldau.spark.tasks import read_range
 from moldau.spark.testing import MemoryCluster, MicroBatches, values
@@ -236,7 +236,7 @@ def test_a_read_is_tried_again_for_as_long_as_a_poll_may_take(cluster):
 
 def test_a_worker_keeps_its_feed_from_task_to_task_until_it_is_idle_for_too_long(cluster):
     now = [0]
-    pool = Pool(lambda: now[0])
+    pool = FeedPool(lambda: now[0])
     cluster.log("orders").append(b"1")
     options = parse({**BASE, "kafka.connections.max.idle.ms": "1000"}, "batch")
     part: Any = BatchReader(options, cluster.open).partitions()[0]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from moldau.model import TopicPartition
 from moldau.spark.client_feed import open_feed
-from moldau.spark.feed import Topic
+from moldau.spark.feed import KnownTopic
 from moldau.spark.given import OptionError
 from moldau.spark.losses import LossKind
 from moldau.spark.offsets import (
@@ -29,7 +29,7 @@ from moldau.spark.offsets import (
     split,
     too_few,
 )
-from moldau.spark.options import Limits, Subscription, parse
+from moldau.spark.options import Subscription, TriggerLimits, parse
 from moldau.spark.planner import Planner
 from moldau.spark.start import Ago, AtTime, AtTimes, Earliest, Explicit, Latest, OfGroup
 from moldau.spark.testing import MemoryCluster
@@ -59,10 +59,10 @@ def test_an_offset_that_sparks_own_connector_wrote_is_read():
 
 def test_a_pattern_is_unanchored_and_never_takes_internal_topics():
     topics = {
-        "orders": Topic(ID, (0, 1)),
-        "reorders": Topic(ID, (0,)),
-        "__order_state": Topic(ID, (0,), True),
-        "x": Topic(ID, (0,)),
+        "orders": KnownTopic(ID, (0, 1)),
+        "reorders": KnownTopic(ID, (0,)),
+        "__order_state": KnownTopic(ID, (0,), True),
+        "x": KnownTopic(ID, (0,)),
     }
     found = select(Subscription(pattern="order"), topics)
     assert {str(each) for each in found} == {"orders-0", "orders-1", "reorders-0"}
@@ -181,11 +181,11 @@ def test_a_byte_limit_takes_no_more_than_its_bytes_and_one_record_each(backlog, 
 
 
 def test_a_batch_waits_for_enough_offsets_but_not_forever():
-    limits = Limits(min_offsets=10, max_delay_ms=1000)
+    limits = TriggerLimits(min_offsets=10, max_delay_ms=1000)
     assert too_few(limits, {A0: 0}, {A0: 9}, 999)
     assert not too_few(limits, {A0: 0}, {A0: 10}, 0)
     assert not too_few(limits, {A0: 0}, {A0: 1}, 1000)
-    assert not too_few(Limits(), {A0: 0}, {A0: 1}, 0)
+    assert not too_few(TriggerLimits(), {A0: 0}, {A0: 1}, 0)
 
 
 sizes = st.lists(st.integers(-3, 500), min_size=1, max_size=8)
@@ -194,7 +194,7 @@ sizes = st.lists(st.integers(-3, 500), min_size=1, max_size=8)
 @given(sizes, st.none() | st.integers(1, 30), st.none() | st.integers(1, 100))
 def test_splitting_covers_every_offset_once_in_order(each_size, min_partitions, max_records):
     ranges = [Range(TopicPartition("a", n), ID, 100, 100 + size) for n, size in enumerate(each_size)]
-    limits = Limits(min_partitions=min_partitions, max_records_per_partition=max_records)
+    limits = TriggerLimits(min_partitions=min_partitions, max_records_per_partition=max_records)
     tasks = split(ranges, limits)
     assert all(task.size > 0 for task in tasks)
     assert all(max_records is None or task.size <= max_records for task in tasks)
@@ -209,6 +209,6 @@ def test_splitting_covers_every_offset_once_in_order(each_size, min_partitions, 
 
 def test_one_large_partition_is_split_and_small_ones_are_left_whole():
     ranges = [Range(A0, ID, 0, 1000), Range(A1, ID, 0, 10)]
-    tasks = split(ranges, Limits(min_partitions=5))
+    tasks = split(ranges, TriggerLimits(min_partitions=5))
     assert [task.size for task in tasks] == [250, 250, 250, 250, 10]
-    assert split(ranges, Limits(min_partitions=2)) == ranges
+    assert split(ranges, TriggerLimits(min_partitions=2)) == ranges

@@ -6,7 +6,7 @@ import pytest
 
 from moldau.model import TopicPartition
 from moldau.spark.given import OptionError
-from moldau.spark.options import NAMES, Limits, Subscription, check, java_pattern, parse
+from moldau.spark.options import NAMES, Subscription, TriggerLimits, check, java_pattern, parse
 from moldau.spark.rows import ALL_COLUMNS
 from moldau.spark.start import Ago, AtTime, AtTimes, Earliest, Explicit, Latest, OfGroup
 
@@ -35,15 +35,15 @@ def test_option_names_are_matched_without_regard_to_case():
 
 def test_defaults_are_those_of_sparks_own_connector():
     found = batch()
-    assert (found.start, found.end, found.on_data_loss, found.limits) == (Earliest(), Latest(), "fail", Limits())
+    assert (found.start, found.end, found.on_data_loss, found.limits) == (Earliest(), Latest(), "fail", TriggerLimits())
     assert (found.fetch_retries, found.poll_timeout_ms, found.read_committed) == (3, 120_000, False)
     assert found.columns == ALL_COLUMNS[:-1]
-    assert stream().limits == Limits(max_bytes=4 << 30, unweighed=100_000), (
+    assert stream().limits == TriggerLimits(max_bytes=4 << 30, unweighed=100_000), (
         "but for a limit that only huge backlogs meet"
     )
     assert stream().limits.max_delay_ms == 15 * 60 * 1000
-    assert stream(maxBytesPerTrigger="none").limits == Limits()
-    assert stream(maxOffsetsPerTrigger="5").limits == Limits(max_offsets=5)
+    assert stream(maxBytesPerTrigger="none").limits == TriggerLimits()
+    assert stream(maxOffsetsPerTrigger="5").limits == TriggerLimits(max_offsets=5)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_a_stream_whose_start_stands_still_needs_no_pin():
 
 def test_stream_only_options_are_ignored_in_a_batch_read_with_a_warning():
     found = batch(maxOffsetsPerTrigger="nonsense", maxBytesPerTrigger="1g")
-    assert found.limits == Limits()
+    assert found.limits == TriggerLimits()
     assert [text.split()[1] for text in found.warnings] == ["maxOffsetsPerTrigger", "maxBytesPerTrigger"]
     assert "kafka.group.id" in batch(**{"kafka.group.id": "mine"}).warnings[0]
 
@@ -198,7 +198,7 @@ def test_limits_and_columns_are_read():
         maxOffsetsPerTrigger="100", minOffsetsPerTrigger="10", maxTriggerDelay="2m", maxBytesPerTrigger="64m",
         minPartitions="7", maxRecordsPerPartition="50", columns="value, Offset", includeHeaders="true",
     )  # fmt: skip
-    assert found.limits == Limits(100, 10, 120_000, 64 << 20, 7, 50)
+    assert found.limits == TriggerLimits(100, 10, 120_000, 64 << 20, 7, 50)
     assert found.columns == ("value", "offset", "headers") == check({**BASE, "COLUMNS": "offset,value,headers"})
 
 

@@ -15,11 +15,11 @@ from pyspark.sql.types import StructType
 
 from moldau.client.partitioner import murmur2, partition_of
 from moldau.client.view import Partition, Topic
-from moldau.client.writing import Sent, Written
+from moldau.client.writing import BatchOutcome, Sent
 from moldau.model import Code, TopicPartition
 from moldau.spark import encode, produce
 from moldau.spark.given import OptionError
-from moldau.spark.produce import MARK, Pool, SinkError, write_task
+from moldau.spark.produce import MARK, ProducerPool, SinkError, write_task
 from moldau.spark.sink import check_columns
 from moldau.spark.sink_options import ROUND_ROBIN, SinkOptions, parse
 from moldau.spark.source import MoldauSource
@@ -32,7 +32,7 @@ BASE = {"kafka.bootstrap.servers": "memory:1", "topic": "t"}
 class Request(Sent):
     """A request whose answer is there already."""
 
-    def __init__(self, outcome: dict[TopicPartition, Written]) -> None:
+    def __init__(self, outcome: dict[TopicPartition, BatchOutcome]) -> None:
         super().__init__(UNUSED, outcome, None)
         self.outcome = outcome
 
@@ -56,11 +56,11 @@ class Out:
         self.ids += 1
         return 76 + self.ids, 0
 
-    def _take(self, target: TopicPartition, data: bytes) -> Written:
+    def _take(self, target: TopicPartition, data: bytes) -> BatchOutcome:
         code = self.codes.pop(0) if self.codes else Code.NONE
         if code is Code.NONE:
             self.batches.append((target, read_header(data), list(records(data))))
-        return Written(code, 0)
+        return BatchOutcome(code, 0)
 
     def begin_produce(self, parts: Mapping[TopicPartition, bytes], *, acks: int, timeout_ms: int) -> list[Sent]:
         for target in parts:
@@ -72,13 +72,13 @@ class Out:
     def ready(self, sent: Collection[Sent]) -> list[Sent]:
         return []
 
-    def finish_produce(self, sent: Sent) -> dict[TopicPartition, Written]:
+    def finish_produce(self, sent: Sent) -> dict[TopicPartition, BatchOutcome]:
         for target in sent.targets:
             self.under_way[target] -= 1
         assert isinstance(sent, Request)
         return sent.outcome
 
-    def produce(self, target: TopicPartition, data: bytes, *, acks: int, timeout_ms: int) -> Written:
+    def produce(self, target: TopicPartition, data: bytes, *, acks: int, timeout_ms: int) -> BatchOutcome:
         self.slow += 1
         return self._take(target, data)
 
@@ -97,11 +97,11 @@ def kafka(**settings: str) -> dict[str, Any]:
     return {f"kafka.{name.replace('_', '.')}": value for name, value in settings.items()}
 
 
-def write(out: Out, columns: dict[str, list], mark: str = "", pool: Pool | None = None, **options: str) -> int:
+def write(out: Out, columns: dict[str, list], mark: str = "", pool: ProducerPool | None = None, **options: str) -> int:
     def rows() -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pydict(columns)
 
-    keep = pool if pool is not None else Pool(most=0)
+    keep = pool if pool is not None else ProducerPool(most=0)
     return write_task(parse({**BASE, **options}), rows(), mark, open_out=lambda _: out, pool=keep)
 
 
@@ -138,7 +138,7 @@ def test_rows_name_topic_partition_headers_and_null_values():
     def rows() -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pydict(columns)
 
-    write_task(SinkOptions(parse(BASE).kafka, None), rows(), "", open_out=lambda _: out, pool=Pool())
+    write_task(SinkOptions(parse(BASE).kafka, None), rows(), "", open_out=lambda _: out, pool=ProducerPool())
     found = {str(target): [(each.value, each.headers) for each in batch] for target, _, batch in out.batches}
     assert found == {"u-2": [(b"x", [("a", b"1"), ("b", None)])], "t-0": [(None, [])]}
 
@@ -228,7 +228,7 @@ def test_rows_without_key_do_not_all_go_to_the_first_partition():
 
 
 def test_a_worker_keeps_its_producer_id_and_its_connection_from_task_to_task():
-    out, pool = Out(), Pool()
+    out, pool = Out(), ProducerPool()
     for _ in range(5):
         write(out, {"value": ["x", "y"], "partition": pa.array([1, 1], pa.int32())}, pool=pool)
     assert (out.ids, out.asked, out.closed) == (1, 1, False)
@@ -238,7 +238,7 @@ def test_a_worker_keeps_its_producer_id_and_its_connection_from_task_to_task():
 
 
 def test_a_producer_whose_task_failed_is_given_up():
-    out, pool = Out(Code.MESSAGE_TOO_LARGE), Pool()
+    out, pool = Out(Code.MESSAGE_TOO_LARGE), ProducerPool()
     with pytest.raises(SinkError):
         write(out, {"value": ["x"]}, pool=pool)
     assert out.closed
@@ -318,7 +318,7 @@ def test_a_setting_that_bounds_nothing_here_says_so():
 
 
 def test_a_row_that_names_a_new_partition_is_written_once_the_topic_has_grown():
-    out, pool = Out(partitions=1), Pool()
+    out, pool = Out(partitions=1), ProducerPool()
     write(out, {"value": ["x"]}, pool=pool)
     out.partitions = 2
     write(out, {"value": ["x"], "partition": pa.array([1], pa.int32())}, pool=pool)
@@ -355,7 +355,7 @@ def test_whatever_the_rows_the_records_are_what_they_say(rows, first, mark):
     })  # fmt: skip
     given_rows, out = whole.slice(first), Out()
     options = parse({**BASE, "kafka.batch.size": "700"})
-    write_task(options, iter([given_rows]), "m/" if mark else "", open_out=lambda _: out, pool=Pool(0))
+    write_task(options, iter([given_rows]), "m/" if mark else "", open_out=lambda _: out, pool=ProducerPool(0))
     found = [(each.key, each.value, each.headers) for each in out.seen().get(0, [])]
     expected = []
     for number, (key, value, headers) in enumerate(rows[first:]):

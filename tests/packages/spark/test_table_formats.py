@@ -21,7 +21,7 @@ import pytest
 
 from moldau.cluster.nodes import free_ports
 from moldau.spark.tables import BatchKey, DeltaFormat, LedgerError, Table, TableError
-from moldau.spark.tables.files import DataFile, Layout, TaskFiles, folder_of, partition_of
+from moldau.spark.tables.files import DataFile, FileLayout, TaskFiles, folder_of, partition_of
 from moldau.spark.tables.iceberg import IcebergFormat
 from moldau.spark.tables.manifest import ParquetFormat
 from moldau.spark.tables.stores import Store, open_store
@@ -70,7 +70,7 @@ def opened(kind: str, where: Path, place: str, options: dict[str, str], **how: A
     return Table(DeltaFormat(store, by) if kind == "delta" else ParquetFormat(store, by), **how)
 
 
-def files(store: Store, folder: str, rows: pa.Table, layout: Layout) -> list[DataFile]:
+def files(store: Store, folder: str, rows: pa.Table, layout: FileLayout) -> list[DataFile]:
     told = TaskFiles(store, folder, rows.schema, layout).write(iter(rows.to_batches())).to_pylist()
     return [
         DataFile(row["path"], row["size"], row["rows"], json.loads(row["stats"]), partition_of(row["path"]))
@@ -271,7 +271,7 @@ def test_a_batch_of_a_parquet_table_reads_and_writes_as_much_after_many_versions
     """Counted, not timed: files that are read for a batch of a driver that runs, and of one that starts."""
     store = open_store(tmp_path / "t")
     running = Table(ParquetFormat(store))
-    file = files(store, "batch", ROWS, Layout())
+    file = files(store, "batch", ROWS, FileLayout())
     running.format.prepare(ROWS.schema, evolve=False)
     reads: list[str] = []
     read = Store.read

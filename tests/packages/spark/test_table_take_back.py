@@ -11,8 +11,8 @@ import pytest
 from deltalake import DeltaTable
 
 from moldau.spark.tables import BatchKey, DeltaFormat, Table
-from moldau.spark.tables.files import DataFile, Layout, TaskFiles, partition_of
-from moldau.spark.tables.ledger import Entry
+from moldau.spark.tables.files import DataFile, FileLayout, TaskFiles, partition_of
+from moldau.spark.tables.ledger import LedgerEntry
 from moldau.spark.tables.stores import open_store
 from tests.packages.spark.table_batches import key
 
@@ -24,7 +24,7 @@ def add(place: Path, rows: pa.Table, batch: BatchKey, by: Sequence[str] = (), pi
     table = Table(DeltaFormat(open_store(place), by), pipeline=pipeline, begins_late=True)
     table.format.prepare(rows.schema, evolve=False)
     name = f"{pipeline}-{batch.query_id}-{batch.batch_id}"
-    told = TaskFiles(table.store, name, rows.schema, Layout(by)).write(iter(rows.to_batches())).to_pylist()
+    told = TaskFiles(table.store, name, rows.schema, FileLayout(by)).write(iter(rows.to_batches())).to_pylist()
     files = [
         DataFile(one["path"], one["size"], one["rows"], json.loads(one["stats"]), partition_of(one["path"]))
         for one in told
@@ -53,7 +53,7 @@ def test_rows_that_are_merged_with_others_between_the_look_and_the_commit_are_no
     entry, real = table.last(), DeltaFormat.added
     assert entry is not None
 
-    def added(self: DeltaFormat, one: Entry) -> Sequence[str] | None:
+    def added(self: DeltaFormat, one: LedgerEntry) -> Sequence[str] | None:
         found = real(self, one)
         DeltaTable(tmp_path).optimize.compact()
         return found

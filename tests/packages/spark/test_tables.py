@@ -17,8 +17,16 @@ from deltalake import DeltaTable
 from moldau.spark.query import NoQuery
 from moldau.spark.tables import BatchKey, DeltaFormat, LedgerError, Table, TableError, Totals, file_stats
 from moldau.spark.tables.checkpoint import key_of, offsets_of
-from moldau.spark.tables.files import DataFile, Layout, TaskFiles, check_count, folder_of, partition_of, read_footers
-from moldau.spark.tables.ledger import Entry, Raced, next_entry
+from moldau.spark.tables.files import (
+    DataFile,
+    FileLayout,
+    TaskFiles,
+    check_count,
+    folder_of,
+    partition_of,
+    read_footers,
+)
+from moldau.spark.tables.ledger import LedgerEntry, Raced, next_entry
 from moldau.spark.tables.stores import Store, open_store
 
 ROWS = pa.table({"id": pa.array([3, 1, 2], pa.int64()), "name": ["b", None, "a"], "x": [1.5, 2.5, None]})
@@ -75,7 +83,7 @@ def test_the_commit_names_pipeline_query_batch_offsets_and_rows(make, tmp_path):
     add(make(pipeline="orders", begins_late=True), key(7, 5, 9))
     entry = DeltaTable(str(tmp_path / "t")).history(1)[0]
     assert (entry["moldau.query"], entry["moldau.batch"], entry["moldau.rows"]) == ("q", "7", "3")
-    assert Entry.from_json(entry["moldau.ledger"]) == Entry("orders", 0, "q", 7, at(5), at(9), 3)
+    assert LedgerEntry.from_json(entry["moldau.ledger"]) == LedgerEntry("orders", 0, "q", 7, at(5), at(9), 3)
 
 
 def test_of_drivers_that_race_with_one_batch_one_is_taken(make):
@@ -327,7 +335,7 @@ def test_a_tasks_files_are_one_for_each_partition_value(tmp_path):
     store = open_store(tmp_path)
     rows = pa.table({"day": ["1", "2", None], "n": [1, 2, 3]})
     for keep, columns in ((False, ["n"]), (True, ["day", "n"])):
-        told = TaskFiles(store, f"b-{keep}", rows.schema, Layout(["day"], keep)).write(iter(rows.to_batches()))
+        told = TaskFiles(store, f"b-{keep}", rows.schema, FileLayout(["day"], keep)).write(iter(rows.to_batches()))
         found = {partition_of(row["path"])["day"]: row for row in told.to_pylist()}
         assert sorted(found, key=str) == ["1", "2", None]
         for row in found.values():

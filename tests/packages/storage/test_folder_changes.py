@@ -12,7 +12,7 @@ import pytest
 from moldau.model import Code, TopicPartition
 from moldau.storage import Log, LogConfig, LogDirs
 from moldau.storage.errors import UnusableFile
-from moldau.storage.loaded import Known
+from moldau.storage.loaded import CheckpointedLog
 from moldau.storage.names import DELETE_FOLDER, PARTITION_METADATA, RESTARTED
 from moldau.wire.batch import build
 from tests.packages.storage.faulty_disk import Crash, FaultyDisk
@@ -89,7 +89,7 @@ def test_a_topic_that_comes_again_takes_the_name_after_the_old_one_has_given_it_
     assert not dirs.logs[P].awaits_folder
     doomed = [name for name in disk.list_dir("/one") if name.endswith(DELETE_FOLDER)]
     assert len(doomed) == 2
-    assert bytes([3]) * 16 == Log.open(dirs.dirs[0], P, CONFIG, Known()).topic_id
+    assert bytes([3]) * 16 == Log.open(dirs.dirs[0], P, CONFIG, CheckpointedLog()).topic_id
 
 
 def test_a_folder_that_cannot_be_made_costs_its_partition_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,12 +12,12 @@ from moldau.wire.batch import HEADER_SIZE, BatchHeader, build, read_header, reco
 from moldau.wire.codec import Buffer
 from moldau.wire.common_form import is_one_record, read_common
 from moldau.wire.compression import BatchError
-from moldau.wire.scan import FOUND_MAX, Scan, Wanted
+from moldau.wire.scan import FOUND_MAX, RecordBounds, Scan
 from moldau.wire.varints import LONG_MAX
 from tests.examples import examples
 
 BASE = 1_800_000_000_000
-ANY = Wanted()
+ANY = RecordBounds()
 
 
 def alike(count: int, size: int = 100, *, key: bytes | None = None, per_ms: int = 30) -> bytearray:
@@ -25,7 +25,7 @@ def alike(count: int, size: int = 100, *, key: bytes | None = None, per_ms: int 
     return bytearray(build((BASE + number // per_ms, key, value[:size], ()) for number in range(count)))
 
 
-def scanned(batch: Buffer, wanted: Wanted = ANY, *, by_column: bool = True, part: int = LONG_MAX) -> Scan:
+def scanned(batch: Buffer, wanted: RecordBounds = ANY, *, by_column: bool = True, part: int = LONG_MAX) -> Scan:
     scan = Scan(read_header(batch), bytes(batch[HEADER_SIZE:]), wanted)
     if not by_column:
         scan._misses = 99
@@ -44,14 +44,19 @@ def summary(scan: Scan) -> tuple[object, ...]:
 def test_records_of_one_size_are_scanned_as_those_read_one_by_one(count: int, size: int) -> None:
     count = count if size < 200 else min(count, 65)
     batch = alike(count, size, key=b"key" if size == 55 else None)
-    for wanted in (Wanted(), Wanted(keyed=True), Wanted(False, BASE, BASE), Wanted(none_at_all=True)):
+    for wanted in (
+        RecordBounds(),
+        RecordBounds(keyed=True),
+        RecordBounds(False, BASE, BASE),
+        RecordBounds(none_at_all=True),
+    ):
         expected = summary(scanned(batch, wanted, by_column=False))
         assert summary(scanned(batch, wanted)) == summary(scanned(batch, wanted, part=7)) == expected
     assert scanned(batch).largest == read_header(batch).max_timestamp
 
 
 def test_ten_thousand_records_of_one_size_are_not_read_one_by_one() -> None:
-    scan = Scan(read_header(alike(10_000)), bytes(alike(10_000)[HEADER_SIZE:]), Wanted())
+    scan = Scan(read_header(alike(10_000)), bytes(alike(10_000)[HEADER_SIZE:]), RecordBounds())
     steps = 0
     while not scan.done:
         scan.run(100)
@@ -70,7 +75,7 @@ def test_one_changed_byte_is_seen_by_column_as_it_is_one_by_one(seed: int, count
     outcomes = []
     for by_column in (True, False):
         try:
-            outcomes.append(summary(scanned(batch, Wanted(True, BASE, BASE + 50), by_column=by_column)))
+            outcomes.append(summary(scanned(batch, RecordBounds(True, BASE, BASE + 50), by_column=by_column)))
         except BatchError:
             outcomes.append(("BatchError",))
     assert outcomes[0] == outcomes[1]
@@ -84,14 +89,14 @@ def test_one_changed_byte_is_seen_by_column_as_it_is_one_by_one(seed: int, count
 
 
 def test_so_many_bad_records_are_named_and_the_others_counted() -> None:
-    scan = scanned(alike(FOUND_MAX + 500), Wanted(keyed=True))
+    scan = scanned(alike(FOUND_MAX + 500), RecordBounds(keyed=True))
     assert (len(scan.found), scan.bad) == (FOUND_MAX, FOUND_MAX + 500)
 
 
 def test_sums_of_timestamps_wrap_around() -> None:
     batch = bytearray(build([(0, None, b"a", ()), (1, None, b"b", ())]))
     header: BatchHeader = read_header(batch)._replace(base_timestamp=LONG_MAX)
-    scan = Scan(header, bytes(batch[HEADER_SIZE:]), Wanted(False, 0, LONG_MAX))
+    scan = Scan(header, bytes(batch[HEADER_SIZE:]), RecordBounds(False, 0, LONG_MAX))
     scan.run()
     assert [found.timestamp for found in scan.found] == [-LONG_MAX - 1]
 
@@ -116,7 +121,7 @@ def test_what_passes_for_one_record_at_a_glance_passes_when_it_is_read(
         batch[HEADER_SIZE + change[0] % (len(batch) - HEADER_SIZE)] = change[1]
     glance = is_one_record(batch, HEADER_SIZE, len(batch), keyed)
     if glance:
-        scan = scanned(batch, Wanted(keyed))
+        scan = scanned(batch, RecordBounds(keyed))
         assert summary(scan) == (1, 1, True, BASE, 0, [])
     elif change is None:
         assert headers or (keyed and key is None) or len(batch) == HEADER_SIZE
@@ -171,7 +176,7 @@ def test_what_is_read_in_the_common_form_is_what_is_read_one_by_one(
     index, pos, largest = read_common(owner, at, end, 0, header.count, keyed=keyed, work=work)
     assert 0 <= index <= header.count
     assert at <= pos <= end
-    plain = Scan(header._replace(count=index), bytes(owner[at:pos]), Wanted(keyed))
+    plain = Scan(header._replace(count=index), bytes(owner[at:pos]), RecordBounds(keyed))
     plain._misses = 99
     plain.run()  # no BatchError: those records are sound, and nothing else is there
     assert (plain.in_order, plain.bad) == (True, 0)
@@ -182,8 +187,10 @@ def test_what_is_read_in_the_common_form_is_what_is_read_one_by_one(
 
 
 @settings(max_examples=examples(1500), deadline=None)
-@given(batches_of_clients(), st.sampled_from([Wanted(), Wanted(True), Wanted(False, BASE, BASE + 20)]))
-def test_a_scan_says_the_same_whichever_way_it_goes(made: tuple[bytearray, int], wanted: Wanted) -> None:
+@given(
+    batches_of_clients(), st.sampled_from([RecordBounds(), RecordBounds(True), RecordBounds(False, BASE, BASE + 20)])
+)
+def test_a_scan_says_the_same_whichever_way_it_goes(made: tuple[bytearray, int], wanted: RecordBounds) -> None:
     outcomes = []
     for by_column, part in ((True, LONG_MAX), (True, 9), (False, LONG_MAX)):
         try:

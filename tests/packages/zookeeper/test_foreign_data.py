@@ -17,7 +17,7 @@ from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest
 from moldau.zookeeper import notes, paths, znodes
 from moldau.zookeeper.known_znodes import KnownZnodes
 from moldau.zookeeper.payload import EPOCH_MAX, INT_MAX, BadZnode
-from moldau.zookeeper.reading import Reading, Survey, read
+from moldau.zookeeper.reading import Survey, SurveyResult, read
 from moldau.zookeeper.settings import judged, records_of, setting_of
 from moldau.zookeeper.writing import operations
 
@@ -93,7 +93,7 @@ def stat(n: int) -> Stat:
     return Stat(czxid=n, mzxid=n, version=1, ephemeral_owner=1)
 
 
-def surveyed(broker: bytes, topic: bytes, state: bytes, config: bytes, rest: bytes) -> Reading:
+def surveyed(broker: bytes, topic: bytes, state: bytes, config: bytes, rest: bytes) -> SurveyResult:
     """A cluster of which these znodes are as somebody wrote them, beside a broker and a topic that are well."""
     good = znodes.TopicZnode(
         "good", bytes(15) + b"\1", {0: znodes.ReplicaAssignment((1,)), 1: znodes.ReplicaAssignment((1,))}

@@ -12,7 +12,7 @@ from moldau.image import Image
 from moldau.model import uuid_bytes
 from moldau.ports.zookeeper import Stat
 from moldau.zookeeper import notes, paths, settings, znodes
-from moldau.zookeeper.reading import Reading, Survey, read
+from moldau.zookeeper.reading import Survey, SurveyResult, read
 
 GOLDEN: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).resolve().parents[2] / "golden" / "znodes-3.9.json").read_text()
@@ -65,7 +65,7 @@ def found(path: str) -> tuple[bytes, Stat]:
 
 
 @pytest.fixture(scope="module")
-def reading() -> Reading:
+def reading() -> SurveyResult:
     topics = [
         path.removeprefix(paths.TOPICS + "/") for path in WRITTEN if path.count("/") == 3 and paths.TOPICS in path
     ]
@@ -86,7 +86,7 @@ def reading() -> Reading:
     return read(survey, lambda: pytest.fail("every topic has an id"))
 
 
-def test_an_image_of_kafka_s_cluster(reading: Reading) -> None:
+def test_an_image_of_kafka_s_cluster(reading: SurveyResult) -> None:
     image = Image()
     for record in reading.records:
         image.apply(record)
@@ -109,7 +109,7 @@ def test_an_image_of_kafka_s_cluster(reading: Reading) -> None:
     assert image.next_producer_id == int(json.loads(WRITTEN[paths.PRODUCER_IDS])["block_end"]) + 1
 
 
-def test_quotas_and_credentials_are_records_and_the_same_text_again(reading: Reading) -> None:
+def test_quotas_and_credentials_are_records_and_the_same_text_again(reading: SurveyResult) -> None:
     for entity, values in reading.known_znodes.settings.items():
         made = [settings.setting_of(record) for record in settings.records_of(entity, values)]
         assert {each.key: each.value for each in made if each is not None} == values

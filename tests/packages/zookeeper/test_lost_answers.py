@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from moldau.ports.zookeeper import Check, Create, Delete, Op, Set, ZooKeeperError
+from moldau.ports.zookeeper import CheckVersion, Create, Delete, Op, Set, ZooKeeperError
 from moldau.zookeeper.lost_answers import was_made
 from tests.packages.broker.zookeeper_server import Server
 
 BEFORE: list[Op] = [Create(path="/epoch"), Create(path="/a", data=b"1"), Create(path="/gone"), Create(path="/notes")]
 OPS: list[Op] = [
-    Check(path="/epoch", version=0),
+    CheckVersion(path="/epoch", version=0),
     Delete(path="/gone"),
     Set(path="/a", data=b"2", version=0),
     Set(path="/a", data=b"3", version=1),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from moldau.ports.zookeeper import BadVersion, Check, Create, Delete, NodeExists, NoNode, NotEmpty, Op, Set, Stat
+from moldau.ports.zookeeper import BadVersion, CheckVersion, Create, Delete, NodeExists, NoNode, NotEmpty, Op, Set, Stat
 from moldau.zookeeper import paths
 from moldau.zookeeper.reading import Survey
 
@@ -52,7 +52,7 @@ class Tree:
                 raise NotEmpty(op.path)
             del self.nodes[op.path]
         else:
-            assert isinstance(op, Check)
+            assert isinstance(op, CheckVersion)
 
     def below(self, path: str) -> list[str]:
         """Names of children."""

@@ -6,10 +6,10 @@ from moldau.admin.classic.client_keys import split_list
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.java_order import hash_order, string_hash
 from moldau.admin.classic.known_apis import KNOWN
-from moldau.admin.classic.options import Given, Option
+from moldau.admin.classic.options import GivenOptions, Option
 from moldau.admin.classic.run import help_or_version, tell
-from moldau.admin.classic.session import Session, empty_servers, read_config
-from moldau.client.client import Client, Node
+from moldau.admin.classic.session import ToolSession, empty_servers, read_config
+from moldau.client.client import Client, ForNode
 from moldau.client.view import Broker
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 
@@ -30,21 +30,21 @@ UNKNOWN_NODE = "rack: null isFenced: false)"
 def main(arguments: list[str]) -> int:
     """Run the tool; the exit status."""
     try:
-        given = Given(OPTIONS, arguments)
+        given = GivenOptions(OPTIONS, arguments)
         help_or_version(given, ABOUT)
         given.require("bootstrap-server")
         config = read_config(given.value("command-config"))
         servers = given.text("bootstrap-server")
         if not split_list("bootstrap.servers", servers):
             raise empty_servers()
-        with Session(config, servers, client="LegacyAdmin") as session:
+        with ToolSession(config, servers, client="LegacyAdmin") as session:
             _print(session, servers)
     except JavaError as error:
         return tell(error)
     return 0
 
 
-def _print(session: Session, servers: str) -> None:
+def _print(session: ToolSession, servers: str) -> None:
     try:
         session.know("METADATA", None)
     except JavaError:
@@ -65,7 +65,7 @@ def _print(session: Session, servers: str) -> None:
 
 async def _versions(client: Client, node_id: int) -> dict[int, tuple[int, int]]:
     request = ApiVersionsRequest(client_software_name="moldau", client_software_version="0.1")
-    response: ApiVersionsResponse = await client.ask(request, Node(node_id))
+    response: ApiVersionsResponse = await client.ask(request, ForNode(node_id))
     return {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
 
 

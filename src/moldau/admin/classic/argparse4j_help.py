@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from moldau.admin.classic.argparse4j_parsers import Argument, Group, Parser
+from moldau.admin.classic.argparse4j_parsers import Argument, OptionGroup, Parser
 from moldau.admin.classic.usage import pieces
 
 WIDTH = 75
@@ -31,7 +31,7 @@ def help_text(path: Sequence[Parser]) -> str:
     parts.append("\noptional arguments:\n")
     parts += [_listed(parser, argument) for argument in parser.all if not argument.group]
     for title in dict.fromkeys(argument.group for argument in parser.arguments if argument.group):
-        known = next((group for group in parser.groups if group.name == title), Group(title, title, ""))
+        known = next((group for group in parser.groups if group.name == title), OptionGroup(title, title, ""))
         parts.append(f"\n{known.title}:\n" if known.title else "\n")
         if known.about:
             parts.append(f"  {stretched(known.about, 2)}\n\n")

@@ -9,7 +9,7 @@ class Argument(NamedTuple):
     """An option by its flags. ``takes``: None for one without a value; "" for one whose value is named after it.
 
     ``kind`` is Java's word for the type of a value that is no text; ``group`` the title under which help lists it, or
-    the name of one of the parser's ``Group``s.
+    the name of one of the parser's ``OptionGroup``s.
     """
 
     flags: tuple[str, ...]
@@ -36,7 +36,7 @@ class Argument(NamedTuple):
         return "/".join(self.flags)
 
 
-class Group(NamedTuple):
+class OptionGroup(NamedTuple):
     """Options that help lists apart, with a text about them; ``title`` may be empty."""
 
     name: str
@@ -54,7 +54,7 @@ class Parser(NamedTuple):
     help: str = ""
     shows_defaults: bool = True
     required_mutexes: tuple[str, ...] = ()
-    groups: tuple[Group, ...] = ()
+    groups: tuple[OptionGroup, ...] = ()
 
     @property
     def all(self) -> tuple[Argument, ...]:

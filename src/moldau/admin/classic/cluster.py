@@ -7,7 +7,7 @@ from moldau.admin.classic.argparse4j_parsers import Argument, Parser
 from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
 from moldau.admin.classic.run import tell
-from moldau.admin.classic.session import Session, executed, read_config, without_bootstrap
+from moldau.admin.classic.session import ToolSession, executed, read_config, without_bootstrap
 from moldau.client import admin
 from moldau.model import Code
 from moldau.wire.messages.k60_describe_cluster import DescribeClusterResponse
@@ -88,7 +88,7 @@ def _work(words: Words) -> None:
         print(DEPRECATED)
     config = without_bootstrap(read_config(words.value("command-config") if path is None else path))
     places = words.value("bootstrap-server"), words.value("bootstrap-controller")
-    with Session(config, places[0], controllers=places[1]) as session:
+    with ToolSession(config, places[0], controllers=places[1]) as session:
         if words.command == "cluster-id":
             print(f"Cluster ID: {_described(session, fenced=False).cluster_id}")
         elif words.command == "unregister":
@@ -97,7 +97,7 @@ def _work(words: Words) -> None:
             _list(session, words)
 
 
-def _described(session: Session, *, fenced: bool) -> DescribeClusterResponse:
+def _described(session: ToolSession, *, fenced: bool) -> DescribeClusterResponse:
     try:
         found = session.ask("listNodes", admin.describe_cluster, fenced=fenced)
         if found.error_code != Code.NONE:
@@ -107,7 +107,7 @@ def _described(session: Session, *, fenced: bool) -> DescribeClusterResponse:
     return found
 
 
-def _unregister(session: Session, broker: int) -> None:
+def _unregister(session: ToolSession, broker: int) -> None:
     try:
         outcome = session.ask("unregisterBroker", admin.unregister_broker, broker)
         if not outcome.ok:
@@ -120,7 +120,7 @@ def _unregister(session: Session, broker: int) -> None:
     print(f"Broker {broker} is no longer registered.")
 
 
-def _list(session: Session, words: Words) -> None:
+def _list(session: ToolSession, words: Words) -> None:
     controllers = words.has("bootstrap-controller")
     if controllers and words.has("include-fenced-brokers"):
         raise illegal_argument("The option --include-fenced-brokers is only supported with --bootstrap-server option")

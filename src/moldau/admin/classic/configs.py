@@ -14,9 +14,9 @@ from moldau.admin.classic.configs_options import OPTIONS
 from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.java_order import hash_order, string_hash
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
-from moldau.admin.classic.options import Given
+from moldau.admin.classic.options import GivenOptions
 from moldau.admin.classic.run import help_or_version
-from moldau.admin.classic.session import Session, checked, executed, no_groups, read_config, without_bootstrap
+from moldau.admin.classic.session import ToolSession, checked, executed, no_groups, read_config, without_bootstrap
 from moldau.client import admin, groups
 from moldau.client.admin import AlterOp, ConfigEntry, Resource, ResourceType
 from moldau.model.ids import is_topic_name
@@ -51,7 +51,7 @@ _PLAIN = ("java.lang.IllegalArgumentException", INVALID)
 def main(arguments: list[str]) -> int:
     """Run the tool; the exit status."""
     try:
-        given = Given(OPTIONS, arguments)
+        given = GivenOptions(OPTIONS, arguments)
         help_or_version(given, ABOUT)
         entities = entities_of(given)
         check(given, entities)
@@ -72,10 +72,10 @@ def refused(error: JavaError, arguments: Sequence[str]) -> int:
     return 1
 
 
-def _run(given: Given, entities: Entities) -> None:
+def _run(given: GivenOptions, entities: Entities) -> None:
     config = without_bootstrap(read_config(given.value("command-config")))
     places = given.value("bootstrap-server"), given.value("bootstrap-controller")
-    with Session(config, places[0], controllers=places[1]) as session:
+    with ToolSession(config, places[0], controllers=places[1]) as session:
         if given.has("alter") and len(entities.types) != len(entities.names):
             raise illegal_argument("An entity name must be specified for every entity type")
         try:
@@ -95,7 +95,7 @@ def _run(given: Given, entities: Entities) -> None:
 # ---- describe
 
 
-def _describe(session: Session, given: Given, entities: Entities) -> None:
+def _describe(session: ToolSession, given: GivenOptions, entities: Entities) -> None:
     everything = given.has("all")
     if entities.names and not everything and not _exists(session, entities.type, entities.names[0]):
         print(f"The {entities.type[:-1]} '{entities.names[0]}' doesn't exist and doesn't have dynamic config.")
@@ -120,7 +120,7 @@ def _shown(value: str | None) -> str:
     return "null" if value is None else value
 
 
-def _all(session: Session, type: str) -> list[str]:
+def _all(session: ToolSession, type: str) -> list[str]:
     """The names of all entities of a type, "" for the default."""
     if type == "topics":
         session.know("listTopics", None)
@@ -137,7 +137,7 @@ def _all(session: Session, type: str) -> list[str]:
     return sorted({*known, *(name for _, name in session.ask("listConfigResources", admin.list_resources, [32]))})
 
 
-def _settings(session: Session, type: str, name: str, everything: bool) -> dict[str, ConfigEntry]:
+def _settings(session: ToolSession, type: str, name: str, everything: bool) -> dict[str, ConfigEntry]:
     """What is set on an entity, or all that it has; by name in their order."""
     resource_type, source = RESOURCES[type]
     if type == "brokers" and not name:
@@ -149,7 +149,7 @@ def _settings(session: Session, type: str, name: str, everything: bool) -> dict[
     return dict(sorted(kept.items()))
 
 
-def _exists(session: Session, type: str, name: str) -> bool:
+def _exists(session: ToolSession, type: str, name: str) -> bool:
     """Whether there is such an entity, or something was set on it."""
     if type == "topics":
         _check_topic(name)
@@ -172,7 +172,7 @@ def _check_topic(name: str) -> None:
 # ---- alter
 
 
-def _alter(session: Session, given: Given, entities: Entities) -> None:
+def _alter(session: ToolSession, given: GivenOptions, entities: Entities) -> None:
     added = _added(given)
     deleted = [key.strip() for key in given.values("delete-config")]
     if entities.type in RESOURCES:
@@ -193,7 +193,7 @@ _OUTSIDE = r"(?=[^\]]*(?:\[|$))"
 FORM = 'in the format "key=val" or  "key=[val1,val2]" to group values which contain commas.'
 
 
-def _added(given: Given) -> dict[str, str]:
+def _added(given: GivenOptions) -> dict[str, str]:
     """What is to be set: of the file, and of the option."""
     added = read_config(given.value("add-config-file"))
     added.update(pairs_of(given.value("add-config"), FORM))
@@ -216,7 +216,7 @@ def pairs_of(text: str | None, form: str) -> dict[str, str]:
     return {key.strip(): re.sub(r"\[?\]?", "", value).strip() for key, value in pairs}
 
 
-def _alter_resource(session: Session, entities: Entities, added: dict[str, str], deleted: list[str]) -> None:
+def _alter_resource(session: ToolSession, entities: Entities, added: dict[str, str], deleted: list[str]) -> None:
     name = entities.names[0]
     if entities.type == "broker-loggers":
         known = _settings(session, entities.type, name, False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 from moldau.admin.classic.java import illegal_argument
-from moldau.admin.classic.options import Given, java_integer
+from moldau.admin.classic.options import GivenOptions, java_integer
 from moldau.model.named import NamedTuple
 
 TYPES = ("topics", "clients", "users", "brokers", "ips", "client-metrics", "groups", "broker-loggers")
@@ -29,7 +29,7 @@ class Entities(NamedTuple):
         return self.types[0]
 
 
-def entities_of(given: Given) -> Entities:
+def entities_of(given: GivenOptions) -> Entities:
     """The types and names that the options give, unchecked."""
     flags = [flag for flag in FLAGS if given.has(flag)]
     defaults = [flag for flag in DEFAULT_FLAGS if given.has(flag)]
@@ -41,7 +41,7 @@ def entities_of(given: Given) -> Entities:
     return Entities(types, [*names, *(given.text(flag) for flag in flags), *("" for _ in defaults)])
 
 
-def check(given: Given, entities: Entities) -> None:
+def check(given: GivenOptions, entities: Entities) -> None:
     """JavaError or UsageError when the options do not go together."""
     if given.has("alter") == given.has("describe"):
         given.refuse("Command must include exactly one action: --describe, --alter")
@@ -72,7 +72,7 @@ def check(given: Given, entities: Entities) -> None:
     _check_action(given, entities)
 
 
-def check_names(given: Given, entities: Entities) -> None:
+def check_names(given: GivenOptions, entities: Entities) -> None:
     """JavaError for the name of a broker or an address that is none."""
     if not any(entities.names):
         return
@@ -92,7 +92,7 @@ def check_names(given: Given, entities: Entities) -> None:
                 raise illegal_argument(f"The entity name for {entities.type} {valid}, but it is: {address}") from None
 
 
-def _check_action(given: Given, entities: Entities) -> None:
+def _check_action(given: GivenOptions, entities: Entities) -> None:
     types, listed = set(entities.types), ",".join(entities.types)
     if given.has("describe"):
         if not types & WITH_DEFAULT and given.has("entity-default"):
@@ -109,7 +109,7 @@ def _check_action(given: Given, entities: Entities) -> None:
     check_changes(given)
 
 
-def check_changes(given: Given) -> None:
+def check_changes(given: GivenOptions) -> None:
     """JavaError unless the options of --alter say what is to be changed."""
     if given.has("add-config") and given.has("add-config-file"):
         raise illegal_argument("Only one of --add-config or --add-config-file must be specified")

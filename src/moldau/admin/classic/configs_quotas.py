@@ -11,7 +11,7 @@ from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.java_order import hash_order, string_hash
 from moldau.admin.classic.java_values import java_double
 from moldau.admin.classic.kafka_errors import PACKAGE
-from moldau.admin.classic.session import Session, checked
+from moldau.admin.classic.session import ToolSession, checked
 from moldau.client import quotas
 from moldau.client.quotas import ANY, DEFAULT, EXACT, Component, Quotas
 
@@ -23,7 +23,7 @@ SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 UNSERVED = "SCRAM credentials are not served by Moldau's tools yet"
 
 
-def describe(session: Session, entities: Entities) -> None:
+def describe(session: ToolSession, entities: Entities) -> None:
     """Print the quotas of the entities that were asked for."""
     for one in _quotas(session, entities):
         parts = []
@@ -35,7 +35,7 @@ def describe(session: Session, entities: Entities) -> None:
         print(f"Quota configs for {', '.join(parts)} are {values}")
 
 
-def alter(session: Session, entities: Entities, added: dict[str, str], deleted: list[str]) -> None:
+def alter(session: ToolSession, entities: Entities, added: dict[str, str], deleted: list[str]) -> None:
     """Set quotas and take them away; JavaError when a key is none."""
     _check_keys(entities, added, deleted)
     old = next((one.values for one in _quotas(session, entities)), {})
@@ -80,7 +80,7 @@ def _check_keys(entities: Entities, added: dict[str, str], deleted: list[str]) -
         raise illegal_argument(UNSERVED)
 
 
-def _quotas(session: Session, entities: Entities) -> list[Quotas]:
+def _quotas(session: ToolSession, entities: Entities) -> list[Quotas]:
     components = []
     for type, name in zip_longest(entities.types, entities.names):
         if type is None:

@@ -6,13 +6,13 @@ import sys
 from collections.abc import Collection, Iterator
 from itertools import islice
 
-from moldau.admin.classic.console_consumer_options import ReadOptions, read_options
+from moldau.admin.classic.console_consumer_options import ConsoleOptions, read_options
 from moldau.admin.classic.console_formatters import FORMATTERS, Formatter, Seen
 from moldau.admin.classic.console_properties import log, tell_unused
 from moldau.admin.classic.consumer_config import USED, consumer_options
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.record_reader import LOGGER, Reader, call_ms, demand_group
-from moldau.admin.classic.session import Session
+from moldau.admin.classic.session import ToolSession
 from moldau.admin.classic.streams import OutputFailed, write_records
 from moldau.admin.signals import Raised, Signals, caught_signals
 from moldau.admin.whole_records import Portion
@@ -36,12 +36,12 @@ def main(arguments: list[str]) -> int:
             return 1
 
 
-def _run(options: ReadOptions, formatter: Formatter, signals: Signals) -> int:
+def _run(options: ConsoleOptions, formatter: Formatter, signals: Signals) -> int:
     servers, timeout_ms = options.given.text("bootstrap-server"), call_ms(options.timeout_ms)
     settings = consumer_options(options.properties)
     demand_group(options.properties)
     tell_unused(options.properties, USED, LOGGER)
-    with Session(options.properties, servers, client="Consumer", timeout_ms=timeout_ms) as session:
+    with ToolSession(options.properties, servers, client="Consumer", timeout_ms=timeout_ms) as session:
         if options.partition is None and "group.protocol" not in options.properties:
             print(NEW_PROTOCOL, file=sys.stderr)
         for name in ("topic", "include"):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from moldau.admin.classic.console_properties import key_values, merged, newer_name
 from moldau.admin.classic.java import JavaError
-from moldau.admin.classic.options import Given, Option, OptionError, UsageError, java_integer
+from moldau.admin.classic.options import GivenOptions, Option, ToolOptionError, ToolUsageError, java_integer
 from moldau.admin.classic.run import Finished, help_or_version
 from moldau.admin.classic.session import read_config
 from moldau.client.reading import EARLIEST, LATEST
@@ -131,10 +131,10 @@ FOREVER = -1
 _RENAMED = (("command-property", "consumer-property"), ("command-config", "consumer.config"))
 
 
-class ReadOptions(NamedTuple):
+class ConsoleOptions(NamedTuple):
     """What the tool is to do. ``offset``: where a partition is read from; ``timeout_ms`` -1: never give up."""
 
-    given: Given
+    given: GivenOptions
     topic: str | None
     include: str | None
     partition: int | None
@@ -145,13 +145,13 @@ class ReadOptions(NamedTuple):
     formatter_properties: dict[str, str]
 
 
-def read_options(arguments: Sequence[str]) -> ReadOptions:
-    """What a command line asks for; UsageError, JavaError or Finished where Kafka's tool ends."""
+def read_options(arguments: Sequence[str]) -> ConsoleOptions:
+    """What a command line asks for; ToolUsageError, JavaError or Finished where Kafka's tool ends."""
     try:
-        given = Given(OPTIONS, arguments)
-    except OptionError as error:
-        words = Given(OPTIONS, [])
-        raise UsageError(words.options, error.said) from None
+        given = GivenOptions(OPTIONS, arguments)
+    except ToolOptionError as error:
+        words = GivenOptions(OPTIONS, [])
+        raise ToolUsageError(words.options, error.said) from None
     help_or_version(given, ABOUT)
     _check(given)
     for name, old in _RENAMED:
@@ -166,7 +166,7 @@ def read_options(arguments: Sequence[str]) -> ReadOptions:
     given.value("bootstrap-server")  # given twice, it is refused here
     timeout_ms = given.integer("timeout-ms", 64) if given.has("timeout-ms") else FOREVER
     formatter, formatter_properties = _formatter(given)
-    return ReadOptions(
+    return ConsoleOptions(
         given,
         next(iter(given.values("topic")), None),
         next(iter(given.values("include")), None),
@@ -179,7 +179,7 @@ def read_options(arguments: Sequence[str]) -> ReadOptions:
     )
 
 
-def _check(given: Given) -> None:
+def _check(given: GivenOptions) -> None:
     if given.has("topic") == given.has("include"):
         given.refuse("Exactly one of the following arguments is required: [topic], [include]")
     if given.has("partition"):
@@ -193,7 +193,7 @@ def _check(given: Given) -> None:
     given.require("bootstrap-server")
 
 
-def _groups(given: Given, from_file: dict[str, str], extra: dict[str, str]) -> list[str]:
+def _groups(given: GivenOptions, from_file: dict[str, str], extra: dict[str, str]) -> list[str]:
     group = given.value("group")
     found = [] if group is None else [group]
     found += [one["group.id"] for one in (from_file, extra) if "group.id" in one]
@@ -207,7 +207,7 @@ def _groups(given: Given, from_file: dict[str, str], extra: dict[str, str]) -> l
     return found
 
 
-def _properties(given: Given, found: dict[str, str], groups: list[str]) -> dict[str, str]:
+def _properties(given: GivenOptions, found: dict[str, str], groups: list[str]) -> dict[str, str]:
     reset = found.get("auto.offset.reset")
     if reset is not None and given.has("from-beginning") and reset != "earliest":
         what = f"'auto.offset.reset={reset}', please remove one option"
@@ -224,7 +224,7 @@ def _properties(given: Given, found: dict[str, str], groups: list[str]) -> dict[
     return found
 
 
-def _offset(given: Given) -> int:
+def _offset(given: GivenOptions) -> int:
     if not given.has("offset"):
         return EARLIEST if given.has("from-beginning") else LATEST
     text = given.text("offset")
@@ -241,13 +241,13 @@ def _offset(given: Given) -> int:
     return offset
 
 
-def _formatter(given: Given) -> tuple[str, dict[str, str]]:
+def _formatter(given: GivenOptions) -> tuple[str, dict[str, str]]:
     from moldau.admin.classic.console_formatters import ABSTRACT, FORMATTERS
 
     try:
         name = given.text("formatter")
         deserializers = {f"{kind}.deserializer": given.value(f"{kind}-deserializer") for kind in ("key", "value")}
-    except OptionError as error:
+    except ToolOptionError as error:
         given.refuse(error.said)
     if name not in FORMATTERS:
         given.refuse(f"{name}.<init>()" if name in ABSTRACT else name)

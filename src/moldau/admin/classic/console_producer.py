@@ -12,7 +12,7 @@ from moldau.admin.classic.console_properties import key_values, log, merged, new
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error, timed_out
 from moldau.admin.classic.line_reader import LineReader, RecordLine, lines_of_stdin
-from moldau.admin.classic.options import Given, OptionError, UsageError
+from moldau.admin.classic.options import GivenOptions, ToolOptionError, ToolUsageError
 from moldau.admin.classic.producer_config import (
     REQUEST_BYTES,
     acks_of,
@@ -22,10 +22,10 @@ from moldau.admin.classic.producer_config import (
     number_of,
 )
 from moldau.admin.classic.run import help_or_version
-from moldau.admin.classic.session import Session, are_addresses, executed, read_config
+from moldau.admin.classic.session import ToolSession, are_addresses, executed, read_config
 from moldau.admin.signals import caught_signals
 from moldau.client.client import Refused
-from moldau.client.feeding import Feed, FeedOptions, NotWritten
+from moldau.client.feeding import FeedOptions, NotWritten, TopicFeed
 from moldau.client.lines import UnsupportedApi
 
 LOGGER = "org.apache.kafka.clients.producer.internals.ErrorLoggingCallback"
@@ -72,7 +72,7 @@ def main(arguments: list[str]) -> int:
         properties = _properties(given, used)
         with caught_signals():
             _produce(given, reader, properties)
-    except OptionError as error:
+    except ToolOptionError as error:
         print(error.said, file=sys.stderr)
         return 1
     except JavaError as error:
@@ -82,11 +82,11 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _parsed(arguments: Sequence[str]) -> Given:
+def _parsed(arguments: Sequence[str]) -> GivenOptions:
     try:
-        given = Given(OPTIONS, arguments)
-    except OptionError as error:
-        raise UsageError(Given(OPTIONS, []).options, error.said) from None
+        given = GivenOptions(OPTIONS, arguments)
+    except ToolOptionError as error:
+        raise ToolUsageError(GivenOptions(OPTIONS, []).options, error.said) from None
     help_or_version(given, ABOUT)
     given.require("topic")
     for name, old in _RENAMED:
@@ -95,7 +95,7 @@ def _parsed(arguments: Sequence[str]) -> Given:
     return given
 
 
-def _check_servers(given: Given) -> None:
+def _check_servers(given: GivenOptions) -> None:
     servers = given.value("bootstrap-server") or ""
     if not servers.strip():
         given.refuse("Error while validating the bootstrap address\n")
@@ -103,7 +103,7 @@ def _check_servers(given: Given) -> None:
         given.refuse("Please provide valid host:port like host1:9091,host2:9092\n")
 
 
-def _reader_properties(given: Given, used: dict[str, str]) -> dict[str, str]:
+def _reader_properties(given: GivenOptions, used: dict[str, str]) -> dict[str, str]:
     name = given.text("line-reader")
     if name != READER:
         raise JavaError("java.lang.ClassNotFoundException", name)
@@ -111,7 +111,7 @@ def _reader_properties(given: Given, used: dict[str, str]) -> dict[str, str]:
     return found | {"topic": given.text("topic")} | key_values(given.values(used["reader-property"]))
 
 
-def _properties(given: Given, used: dict[str, str]) -> dict[str, str]:
+def _properties(given: GivenOptions, used: dict[str, str]) -> dict[str, str]:
     found = read_config(given.value(used["command-config"])) | key_values(given.values(used["command-property"]))
     codec = "none"
     if given.has("compression-codec"):
@@ -131,11 +131,11 @@ def _options(properties: dict[str, str]) -> FeedOptions:
     return FeedOptions(acks=acks_of(properties), codec=codec_of(properties), timeout_ms=min(timeout_ms, 30_000))
 
 
-def _produce(given: Given, reader: LineReader, properties: dict[str, str]) -> None:
+def _produce(given: GivenOptions, reader: LineReader, properties: dict[str, str]) -> None:
     options = _options(properties)
     own = {key for key, _, _ in _MERGED}  # options of the tool that are of no use here say so in docs/tools.md
     tell_unused(properties, USED | own, LOGGER)
-    with Session(properties, given.text("bootstrap-server"), client="Producer") as session:
+    with ToolSession(properties, given.text("bootstrap-server"), client="Producer") as session:
         sender = _Sender(session, given.text("topic"), options, properties)
         sync = given.has("sync")
         linger_s = number_of(properties, "linger.ms", 1000) / 1000
@@ -154,10 +154,10 @@ def _produce(given: Given, reader: LineReader, properties: dict[str, str]) -> No
 class _Sender:
     """Gathers records and sends them; a failure is told in one line and is no end, as in Kafka's tool."""
 
-    def __init__(self, session: Session, topic: str, options: FeedOptions, properties: dict[str, str]) -> None:
+    def __init__(self, session: ToolSession, topic: str, options: FeedOptions, properties: dict[str, str]) -> None:
         self.session = session
         self.topic = topic
-        self.feed = Feed(session.cluster.client, topic, options)
+        self.feed = TopicFeed(session.cluster.client, topic, options)
         self._batch_bytes = number_of(properties, "batch.size", 16_384)
         self._block_ms = number_of(properties, "max.block.ms", 60_000)
         self._request_bytes = number_of(properties, "max.request.size", REQUEST_BYTES)

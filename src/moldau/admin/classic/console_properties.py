@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
 
-from moldau.admin.classic.options import Given
+from moldau.admin.classic.options import GivenOptions
 
 
 def key_values(texts: Sequence[str]) -> dict[str, str]:
@@ -18,14 +18,14 @@ def key_values(texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def merged(given: Given, properties: dict[str, str], key: str, option: str) -> None:
+def merged(given: GivenOptions, properties: dict[str, str], key: str, option: str) -> None:
     """Let an option decide a property: when it was given, or when nobody else did."""
     value = given.value(option)
     if value is not None and (given.has(option) or key not in properties):
         properties[key] = value
 
 
-def newer_name(given: Given, name: str, old: str, *, warning: bool = False) -> str:
+def newer_name(given: GivenOptions, name: str, old: str, *, warning: bool = False) -> str:
     """The name of an option that was used, of two: both are refused, and the old one is called old.
 
     ``warning``: in the words of the console producer, which names the new one first.

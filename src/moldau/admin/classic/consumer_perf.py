@@ -6,12 +6,12 @@ import time
 from collections.abc import Sequence
 from random import randrange
 
-from moldau.admin.classic.console_consumer_options import ReadOptions
+from moldau.admin.classic.console_consumer_options import ConsoleOptions
 from moldau.admin.classic.console_properties import key_values, tell_unused
 from moldau.admin.classic.consumer_config import USED, consumer_options
 from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.java_dates import java_date
-from moldau.admin.classic.options import Given, Option, OptionError, UsageError
+from moldau.admin.classic.options import GivenOptions, Option, ToolOptionError, ToolUsageError
 from moldau.admin.classic.record_reader import Reader, call_ms, consumer_session, demand_group
 from moldau.admin.classic.run import help_or_version, tell
 from moldau.admin.classic.session import read_config
@@ -114,11 +114,11 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _given(arguments: Sequence[str]) -> Given:
+def _given(arguments: Sequence[str]) -> GivenOptions:
     try:
-        given = Given(_options(), arguments)
-    except OptionError as error:
-        raise UsageError(Given(_options(), []).options, error.said) from None
+        given = GivenOptions(_options(), arguments)
+    except ToolOptionError as error:
+        raise ToolUsageError(GivenOptions(_options(), []).options, error.said) from None
     help_or_version(given, ABOUT)
     for pair in (("topic", "include"), ("messages", "num-records")):
         if given.has(pair[0]) == given.has(pair[1]):
@@ -150,7 +150,7 @@ class _Counts:
         self.joined_ms += int((time.time() - self.began) * 1000) if not self.joined_ms else 0
 
 
-def _run(given: Given, signals: Signals) -> None:
+def _run(given: GivenOptions, signals: Signals) -> None:
     detailed = given.has("show-detailed-stats")
     if not given.has("hide-header"):
         print(f"{'time, threadId' if detailed else 'start.time, end.time'}, {_FIELDS}")
@@ -162,7 +162,7 @@ def _run(given: Given, signals: Signals) -> None:
     interval_ms = given.integer("reporting-interval", 64) or 0
     if interval_ms <= 0:
         raise illegal_argument("Reporting interval must be greater than 0.")
-    options = ReadOptions(given, given.value("topic"), given.value("include"), None, 0, -1, properties, "", {})
+    options = ConsoleOptions(given, given.value("topic"), given.value("include"), None, 0, -1, properties, "", {})
     timeout_ms = call_ms(given.integer("timeout", 64) or 0)
     with consumer_session(properties, given.text("bootstrap-server"), timeout_ms=timeout_ms) as session:
         consumer = Consumer(session.cluster.client, settings)
@@ -185,7 +185,7 @@ def _run(given: Given, signals: Signals) -> None:
         print(f"{start}, {end}, {_speeds(counts.bytes, counts.records, took_ms, counts.joined_ms)}")
 
 
-def _properties(given: Given) -> dict[str, str]:
+def _properties(given: GivenOptions) -> dict[str, str]:
     used = "consumer.config" if given.has("consumer.config") else "command-config"
     found = read_config(given.value(used)) | key_values(given.values("command-property"))
     found["group.id"] = given.text("group")

@@ -8,9 +8,9 @@ from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.java_json import Json, parse, read_file
 from moldau.admin.classic.java_order import hash_order, partition_hash
 from moldau.admin.classic.kafka_errors import kafka_error
-from moldau.admin.classic.options import Given, Option
+from moldau.admin.classic.options import GivenOptions, Option
 from moldau.admin.classic.run import help_or_version, tell
-from moldau.admin.classic.session import ADMIN_FAILED, ADMIN_OPERATION, Session, call_timed_out, read_config
+from moldau.admin.classic.session import ADMIN_FAILED, ADMIN_OPERATION, ToolSession, call_timed_out, read_config
 from moldau.client import admin
 from moldau.model import Code, TopicPartition
 
@@ -35,10 +35,10 @@ ABOUT = "This tool helps to delete records of the given partitions down to the s
 def main(arguments: list[str]) -> int:
     """Run the tool; the exit status."""
     try:
-        given = Given(OPTIONS, arguments)
+        given = GivenOptions(OPTIONS, arguments)
         help_or_version(given, ABOUT)
         given.require("bootstrap-server", "offset-json-file")
-        with Session(read_config(given.value("command-config")), given.text("bootstrap-server")) as session:
+        with ToolSession(read_config(given.value("command-config")), given.text("bootstrap-server")) as session:
             _delete(session, _read(given.text("offset-json-file")))
     except JavaError as error:
         return tell(error)
@@ -72,14 +72,14 @@ def _entry(one: Json) -> tuple[TopicPartition, int]:
     return TopicPartition(topic, number), one.field("offset").integer(64)
 
 
-def _delete(session: Session, before: dict[TopicPartition, int]) -> None:
+def _delete(session: ToolSession, before: dict[TopicPartition, int]) -> None:
     print("Executing records delete operation")
     print("Records delete operation completed:")
     for partition, shown in _answers(session, before).items():
         print(f"partition: {partition}\t{shown}")
 
 
-def _answers(session: Session, before: dict[TopicPartition, int]) -> dict[TopicPartition, str]:
+def _answers(session: ToolSession, before: dict[TopicPartition, int]) -> dict[TopicPartition, str]:
     """What became of each partition; Kafka's order is that of chance, ours that of names."""
     order = sorted(before)
     call, since_ms = "deleteRecords(api=METADATA)", int(time.time() * 1000)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
 
-from moldau.admin.classic.dump_messages import LEAST_SIZE, Message, messages_of
+from moldau.admin.classic.dump_messages import LEAST_SIZE, DumpedMessage, messages_of
 from moldau.admin.classic.dump_records import batch_records
 from moldau.admin.classic.dump_streams import KAFKA_EXCEPTION
 from moldau.admin.classic.java import JavaError, illegal_argument
@@ -29,7 +29,7 @@ _TO_MAGIC, _FIRST_OF_BATCHES = 17, 2
 """How far Kafka looks into a batch to know its format, and from which format on it takes it for a batch."""
 _CORRUPT = "org.apache.kafka.storage.internals.log.CorruptIndexException"
 
-Batch = BatchHeader | Message
+Batch = BatchHeader | DumpedMessage
 Pairs = dict[str, list[tuple[int, int]]]
 
 
@@ -83,7 +83,7 @@ def _say(*lines: str) -> None:
     print(*lines, sep="\n", file=sys.stderr)
 
 
-class LogFile:
+class DumpedLogFile:
     """A log file whose batches are read when they are asked for, up to a bound. A context manager.
 
     Read and not mapped into memory: a broker that runs may cut the file meanwhile, and a mapping of what is gone ends
@@ -102,7 +102,7 @@ class LogFile:
         self.length = self._file.seek(0, 2)
         self.size = min(self.length, most)
 
-    def __enter__(self) -> LogFile:
+    def __enter__(self) -> DumpedLogFile:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -132,7 +132,7 @@ class LogFile:
                 return
             magic = int.from_bytes(head[_TO_MAGIC - 1 : _TO_MAGIC], signed=True)
             if magic < _FIRST_OF_BATCHES:
-                yield position, Message(offset, data[LENGTH_OVERHEAD:]), data
+                yield position, DumpedMessage(offset, data[LENGTH_OVERHEAD:]), data
             elif len(head) < HEADER_SIZE:
                 raise self._no_header(position, len(head))
             else:
@@ -166,7 +166,7 @@ def dump_index(file: Path, sanity: bool, quiet: bool, found: Findings, most: int
     """An index of positions: its entries, or whether it is sane, or whether the log agrees."""
     base = base_of(file)
     data = _index_bytes(file)
-    with LogFile(file.parent / f"{file.name.split('.')[0]}.log") as log:
+    with DumpedLogFile(file.parent / f"{file.name.split('.')[0]}.log") as log:
         count = len(data) // _OFFSETS.size
         if not count:
             print(f"{file} is empty.")
@@ -195,7 +195,7 @@ def dump_time_index(file: Path, sanity: bool, quiet: bool, found: Findings) -> N
     base = base_of(file)
     stem = file.name.split(".")[0]
     positions = _Positions(_index_bytes(file.parent / f"{stem}.index"), base)
-    with LogFile(file.parent / f"{stem}.log") as log:
+    with DumpedLogFile(file.parent / f"{stem}.log") as log:
         data = _index_bytes(file)
         entries = list(_TIMES.iter_unpack(data[: len(data) // _TIMES.size * _TIMES.size]))
         if sanity:
@@ -271,7 +271,7 @@ class _FromStart:
     batches are read again. A position of each batch cost 76 MB per million batches.
     """
 
-    def __init__(self, log: LogFile) -> None:
+    def __init__(self, log: DumpedLogFile) -> None:
         self._log, self._left = log, log.batches()
         self._before: list[float] = []
         self._positions: list[int] = []
@@ -305,7 +305,7 @@ def _reaching(batches: Iterator[tuple[int, Batch, bytes]], offset: int) -> tuple
 
 def _newest(batch: Batch, data: bytes) -> int:
     """The largest time of a batch's records."""
-    if isinstance(batch, Message):
+    if isinstance(batch, DumpedMessage):
         return max(told.timestamp for told in messages_of(batch))
     return max((record.timestamp for record in batch_records(batch, data)), default=NO_TIMESTAMP)
 

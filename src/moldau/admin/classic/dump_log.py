@@ -13,20 +13,20 @@ from moldau.admin.classic.dump_coordinators import offsets, share_states, transa
 from moldau.admin.classic.dump_decoders import Decoder, by_classes, control_record, metadata, strings
 from moldau.admin.classic.dump_index import (
     Batch,
+    DumpedLogFile,
     Findings,
-    LogFile,
     base_of,
     dump_index,
     dump_producers,
     dump_time_index,
     dump_transactions,
 )
-from moldau.admin.classic.dump_messages import Message, ShownMessage, messages_of
+from moldau.admin.classic.dump_messages import DumpedMessage, ShownMessage, messages_of
 from moldau.admin.classic.dump_records import batch_records
 from moldau.admin.classic.dump_remote_log import remote_log
 from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.java_values import java_split
-from moldau.admin.classic.options import Given, Option
+from moldau.admin.classic.options import GivenOptions, Option
 from moldau.admin.classic.run import help_or_version
 from moldau.wire.batch import CRC_FROM, HEADER_SIZE, BatchHeader, Record
 from moldau.wire.crc import crc32c
@@ -115,7 +115,7 @@ PRINTING = ("print-data-log", *DECODERS, "value-decoder-class", "key-decoder-cla
 
 def main(arguments: list[str]) -> int:
     """Dump the files that the arguments name; the exit status."""
-    given = Given(OPTIONS, arguments)
+    given = GivenOptions(OPTIONS, arguments)
     help_or_version(given, ABOUT)
     given.require("files")
     decoder = next((decode for name, decode in DECODERS.items() if given.has(name)), strings)
@@ -149,7 +149,7 @@ def main(arguments: list[str]) -> int:
 class Dump:
     """How segments are dumped: ``decoder`` when their records are shown, ``deep`` when they are looked at."""
 
-    def __init__(self, decoder: Decoder | None, deep: bool, given: Given, found: Findings) -> None:
+    def __init__(self, decoder: Decoder | None, deep: bool, given: GivenOptions, found: Findings) -> None:
         self._decoder = decoder
         self._deep = deep
         self._found = found
@@ -170,14 +170,14 @@ class Dump:
         else:
             offset, epoch = _part(file.name, 0, 20), _part(file.name, 21, 31)
             print(f"Snapshot end offset: {offset}, epoch: {epoch}")
-        with LogFile(file, most) as log:
+        with DumpedLogFile(file, most) as log:
             if most < 0:
                 what = f"FileRecords(size={log.length}, file={file}, start=0, end={INT_MAX})"
                 raise illegal_argument(f"Invalid size: {most} in read from {what}")
             self._last = -1
             valid = 0
             for position, header, data in log.batches():
-                if isinstance(header, Message):
+                if isinstance(header, DumpedMessage):
                     print(f"offset: {header.last_offset}", end="")
                     print(_message_place(position, header))
                     if self._deep:
@@ -203,7 +203,7 @@ class Dump:
                 print(control_record(record), end="")
             print()
 
-    def _messages(self, file: Path, outer: Message) -> None:
+    def _messages(self, file: Path, outer: DumpedMessage) -> None:
         for told in messages_of(outer):
             self._follow(file, told.offset)
             one = told.message
@@ -301,7 +301,7 @@ def _int(value: int) -> int:
     return (value + 0x80000000 & 0xFFFFFFFF) - 0x80000000
 
 
-def _message_place(position: int, message: Message) -> str:
+def _message_place(position: int, message: DumpedMessage) -> str:
     """The rest of the line of a message; JavaError for a format or a codec that there is not."""
     if message.magic < 0:
         raise illegal_argument(f"Invalid magic used in LegacyRecord: {message.magic}")
@@ -312,7 +312,7 @@ def _message_place(position: int, message: Message) -> str:
     )
 
 
-def _message_metadata(outer: Message, told: ShownMessage) -> str:
+def _message_metadata(outer: DumpedMessage, told: ShownMessage) -> str:
     one = told.message
     return (
         f"| offset: {told.offset} {outer.stamped}: {told.timestamp} keySize: {one.key_size}"

@@ -23,7 +23,7 @@ _OFFSET_AND_SIZE, _INT, _LONG, _CRC = Struct(">qi"), Struct(">i"), Struct(">q"),
 _CODEC_MASK, _LOG_APPEND, _ZSTD = 7, 8, 4
 
 
-class Message(NamedTuple):
+class DumpedMessage(NamedTuple):
     """A message at its offset; ``data`` begins with its checksum."""
 
     last_offset: int
@@ -105,10 +105,10 @@ class ShownMessage(NamedTuple):
 
     offset: int
     timestamp: int
-    message: Message
+    message: DumpedMessage
 
 
-def messages_of(outer: Message) -> Iterator[ShownMessage]:
+def messages_of(outer: DumpedMessage) -> Iterator[ShownMessage]:
     """The message itself, or those it wraps; JavaError when it cannot be unpacked, or at one that is packed again."""
     if not outer.codec:
         yield ShownMessage(outer.last_offset, outer.timestamp, outer)
@@ -136,7 +136,7 @@ def messages_of(outer: Message) -> Iterator[ShownMessage]:
         yield _told(outer, one, first)
 
 
-def _inner(outer: Message, value: bytes) -> list[Message]:
+def _inner(outer: DumpedMessage, value: bytes) -> list[DumpedMessage]:
     stream, found = unpacked(outer.codec, value, outer.size - len(value)), []
     while len(head := stream.take(_OFFSET_AND_SIZE.size)) == _OFFSET_AND_SIZE.size:
         offset, size = _OFFSET_AND_SIZE.unpack(head)
@@ -147,11 +147,11 @@ def _inner(outer: Message, value: bytes) -> list[Message]:
             raise out_of_memory(size)
         if len(body := stream.take(size)) < size:
             break
-        found.append(Message(offset, body))
+        found.append(DumpedMessage(offset, body))
     return found
 
 
-def _told(outer: Message, inner: Message, first: int) -> ShownMessage:
+def _told(outer: DumpedMessage, inner: DumpedMessage, first: int) -> ShownMessage:
     if inner.codec:
         raise JavaError(INVALID_RECORD, "Inner messages must not be compressed")
     timestamp = inner.timestamp

@@ -8,9 +8,9 @@ from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.java_json import Json, parse, read_file
 from moldau.admin.classic.java_order import hash_order, partition_hash
 from moldau.admin.classic.kafka_errors import kafka_error
-from moldau.admin.classic.options import Given, Option
+from moldau.admin.classic.options import GivenOptions, Option
 from moldau.admin.classic.run import help_or_version, tell
-from moldau.admin.classic.session import ADMIN_FAILED, ADMIN_OPERATION, Session, executed, read_config
+from moldau.admin.classic.session import ADMIN_FAILED, ADMIN_OPERATION, ToolSession, executed, read_config
 from moldau.client import admin
 from moldau.client.admin import ElectionType
 from moldau.client.view import Outcome
@@ -80,7 +80,7 @@ TIMEOUT_MS = 30_000
 def main(arguments: list[str]) -> int:
     """Run the tool; the exit status."""
     try:
-        given = Given(OPTIONS, arguments)
+        given = GivenOptions(OPTIONS, arguments)
         help_or_version(given, ABOUT)
         _validate(given)
         _run(given)
@@ -89,7 +89,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _run(given: Given) -> None:
+def _run(given: GivenOptions) -> None:
     try:
         kind = ElectionType[given.text("election-type").upper()]
     except KeyError:
@@ -107,11 +107,11 @@ def _run(given: Given) -> None:
     config = read_config(given.value("admin.config" if given.has("admin.config") else "command-config"))
     config.setdefault("default.api.timeout.ms", str(TIMEOUT_MS))
     config.setdefault("request.timeout.ms", str(TIMEOUT_MS // 2))
-    with Session(config, given.text("bootstrap-server")) as session:
+    with ToolSession(config, given.text("bootstrap-server")) as session:
         _elect(session, kind, partitions)
 
 
-def _validate(given: Given) -> None:
+def _validate(given: GivenOptions) -> None:
     missing = [name for name in ("bootstrap-server", "election-type") if not given.has(name)]
     if missing:
         raise JavaError(ADMIN_FAILED, f"Missing required option(s): {', '.join(missing)}")
@@ -150,7 +150,7 @@ def partition_of(one: Json) -> TopicPartition:
     return TopicPartition(one.field("topic").text(), one.field("partition").integer())
 
 
-def _elect(session: Session, kind: ElectionType, partitions: Sequence[TopicPartition] | None) -> None:
+def _elect(session: ToolSession, kind: ElectionType, partitions: Sequence[TopicPartition] | None) -> None:
     try:
         code, outcomes = session.ask("electLeaders", admin.elect_leaders, partitions, kind)
     except JavaError as error:

@@ -13,7 +13,7 @@ from moldau.admin.classic.kafka_errors import kafka_error
 from moldau.admin.classic.releases import (
     FEATURES,
     METADATA,
-    Terse,
+    TerseFailure,
     default_level,
     dependencies_parser,
     level_of,
@@ -23,7 +23,7 @@ from moldau.admin.classic.releases import (
     read_level,
     version_of,
 )
-from moldau.admin.classic.session import Session, executed, read_config, without_bootstrap
+from moldau.admin.classic.session import ToolSession, executed, read_config, without_bootstrap
 from moldau.client.features import Upgrade, describe_features, update_features
 
 _RELEASE = (
@@ -129,7 +129,7 @@ def _run(words: Words) -> None:
         raise Rejected("", "You must specify either --bootstrap-controller or --bootstrap-server.")
     places = words.value("bootstrap-server"), words.value("bootstrap-controller")
     config = without_bootstrap(read_config(words.value("command-config")))
-    with Session(config, places[0], controllers=places[1]) as session:
+    with ToolSession(config, places[0], controllers=places[1]) as session:
         if words.command == "describe":
             _describe(session, words)
         elif words.command == "disable":
@@ -138,10 +138,10 @@ def _run(words: Words) -> None:
             _grade(session, words)
 
 
-def _describe(session: Session, words: Words) -> None:
+def _describe(session: ToolSession, words: Words) -> None:
     node = words.integer("node-id") if words.has("node-id") else None
     if node is not None and node < 0:
-        raise Terse(f"Invalid node id {node}: must be non-negative.")
+        raise TerseFailure(f"Invalid node id {node}: must be non-negative.")
     try:
         found = session.ask("describeFeatures", describe_features, node)
     except JavaError as error:
@@ -161,7 +161,7 @@ def _level(feature: str, level: int) -> str:
     return version_of(level) or f"UNKNOWN [{level}]"
 
 
-def _disable(session: Session, words: Words) -> None:
+def _disable(session: ToolSession, words: Words) -> None:
     levels: dict[str, int] = {}
     for name in words.values("feature"):
         _set(levels, name, 0)
@@ -172,12 +172,12 @@ def _downgrade(words: Words) -> Upgrade:
     return Upgrade.UNSAFE_DOWNGRADE if words.has("unsafe") else Upgrade.SAFE_DOWNGRADE
 
 
-def _grade(session: Session, words: Words) -> None:
+def _grade(session: ToolSession, words: Words) -> None:
     """Put features up or down."""
     upgrade = Upgrade.UPGRADE if words.command == "upgrade" else _downgrade(words)
     release, metadata, features = words.value("release-version"), words.value("metadata"), words.values("feature")
     if release is not None and (metadata is not None or features):
-        raise Terse("Can not specify `release-version` with other feature flags.")
+        raise TerseFailure("Can not specify `release-version` with other feature flags.")
     levels: dict[str, int] = {}
     if release is not None:
         levels[METADATA] = level_of(release)
@@ -191,25 +191,25 @@ def _grade(session: Session, words: Words) -> None:
     for text in features:
         name, level = read_level(text)
         if level < 0:
-            raise Terse("Cannot specify a negative version level.")
+            raise TerseFailure("Cannot specify a negative version level.")
         if level < 1 and upgrade is Upgrade.UPGRADE:
             why = f"when the provided maxVersionLevel:{level} is < 1."
-            raise Terse(f"The upgradeType flag should be set to SAFE_DOWNGRADE or UNSAFE_DOWNGRADE {why}")
+            raise TerseFailure(f"The upgradeType flag should be set to SAFE_DOWNGRADE or UNSAFE_DOWNGRADE {why}")
         _set(levels, name, level)
     _update(session, words, levels, upgrade)
 
 
 def _set(levels: dict[str, int], name: str, level: int) -> None:
     if name in levels:
-        raise Terse(f"Feature {name} was specified more than once.")
+        raise TerseFailure(f"Feature {name} was specified more than once.")
     levels[name] = level
 
 
-def _update(session: Session, words: Words, levels: dict[str, int], upgrade: Upgrade) -> None:
+def _update(session: ToolSession, words: Words, levels: dict[str, int], upgrade: Upgrade) -> None:
     if not levels:
-        raise Terse(f"You must specify at least one feature to {words.command}")
+        raise TerseFailure(f"You must specify at least one feature to {words.command}")
     if "" in levels:
-        raise Terse("Provided feature can not be empty.")
+        raise TerseFailure("Provided feature can not be empty.")
     dry = words.has("dry-run")
     ordered = {name: levels[name] for name in hash_order(levels, string_hash)}
     failed: dict[str, str] = {}
@@ -227,4 +227,4 @@ def _update(session: Session, words: Words, levels: dict[str, int], upgrade: Upg
             what = "disabled." if disable else f"{words.command}d to {levels[name]}."
             print(f"{name} {'can be' if dry else 'was'} {what}")
     if failed:
-        raise Terse(f"{len(failed)} out of {len(levels)} operation(s) failed.")
+        raise TerseFailure(f"{len(failed)} out of {len(levels)} operation(s) failed.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from moldau.admin.classic.options import Given, Option
+from moldau.admin.classic.options import GivenOptions, Option
 from moldau.admin.classic.run import help_or_version
 
 OPTIONS = (
@@ -153,9 +153,9 @@ NO_ACTION = (
 )
 
 
-def read_options(arguments: Sequence[str]) -> Given:
+def read_options(arguments: Sequence[str]) -> GivenOptions:
     """The options of a command line; UsageError when they do not go together."""
-    given = Given(OPTIONS, arguments)
+    given = GivenOptions(OPTIONS, arguments)
     help_or_version(given, ABOUT)
     if not given.has("validate-regex"):
         given.require("bootstrap-server")
@@ -180,7 +180,7 @@ def shown(*names: str) -> str:
     return ", ".join(f"[{name}]" for name in names)
 
 
-def _check_describe(given: Given) -> None:
+def _check_describe(given: GivenOptions) -> None:
     _check_groups(given, "describe")
     if sum(map(given.has, DETAILS)) > 1:
         given.refuse(f"Option [describe] takes at most one of these options: {shown(*DETAILS)}")
@@ -188,18 +188,18 @@ def _check_describe(given: Given) -> None:
         given.refuse("Option [describe] does not take a value for [state]")
 
 
-def _check_delete(given: Given) -> None:
+def _check_delete(given: GivenOptions) -> None:
     _check_groups(given, "delete")
     if given.has("topic"):
         given.refuse("The consumer does not support topic-specific offset deletion from a consumer group.")
 
 
-def _check_groups(given: Given, action: str) -> None:
+def _check_groups(given: GivenOptions, action: str) -> None:
     if not any(map(given.has, GROUPS)):
         given.refuse(f"Option [{action}] takes one of these options: {shown(*GROUPS)}")
 
 
-def _check_reset(given: Given) -> None:
+def _check_reset(given: GivenOptions) -> None:
     if given.has("dry-run") and given.has("execute"):
         given.refuse("Option [reset-offsets] only accepts one of [execute] and [dry-run]")
     if not given.has("dry-run") and not given.has("execute"):

@@ -11,7 +11,7 @@ from moldau.admin.classic.groups_session import GroupSession
 from moldau.admin.classic.java import ILLEGAL_ARGUMENT, JavaError
 from moldau.admin.classic.java_order import hash_order, partition_hash, string_hash
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
-from moldau.admin.classic.options import Given, OptionError
+from moldau.admin.classic.options import GivenOptions, ToolOptionError
 from moldau.admin.classic.re2 import why_invalid
 from moldau.admin.classic.run import print_usage
 from moldau.admin.classic.session import executed
@@ -49,16 +49,16 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _validate(given: Given) -> None:
+def _validate(given: GivenOptions) -> None:
     try:
         text = given.text("validate-regex")
-    except OptionError as error:
+    except ToolOptionError as error:
         given.refuse(error.said)
     why = why_invalid(text)
     print(f"The regular expression `{text}` is {'valid' if why is None else f'invalid: {why}'}.")
 
 
-def _run(session: GroupSession, given: Given) -> None:
+def _run(session: GroupSession, given: GivenOptions) -> None:
     if given.has("list"):
         _list(session, given)
     elif given.has("describe"):
@@ -79,7 +79,7 @@ def say_error(text: str) -> None:
 # -- list
 
 
-def _list(session: GroupSession, given: Given) -> None:
+def _list(session: GroupSession, given: GivenOptions) -> None:
     columns = [name for name in ("type", "state") if given.has(name)]
     if not columns:
         for name in session.all_groups():
@@ -99,7 +99,7 @@ def _cell(group: Listed, column: str) -> str:
     return (group.type.capitalize() if column == "type" else group.state) or "Unknown"
 
 
-def _chosen(given: Given, name: str, valid: Sequence[str], noun: str) -> list[str]:
+def _chosen(given: GivenOptions, name: str, valid: Sequence[str], noun: str) -> list[str]:
     text = given.value(name)
     if not text:
         return []
@@ -148,7 +148,7 @@ def _delete(session: GroupSession) -> None:
 # -- delete offsets
 
 
-def _delete_offsets(session: GroupSession, given: Given) -> None:
+def _delete_offsets(session: GroupSession, given: GivenOptions) -> None:
     group = given.text("group")
     arguments = list(dict.fromkeys(given.values("topic")))
     partitions = [p for one in arguments if ":" in one for p in groups_reset.with_partitions(one)]

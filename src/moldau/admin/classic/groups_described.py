@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from moldau.admin.classic.groups_session import GroupSession, valid_group
 from moldau.admin.classic.java import JavaError
-from moldau.admin.classic.options import Given
+from moldau.admin.classic.options import GivenOptions
 from moldau.admin.classic.session import executed
 from moldau.client.consumer_groups import ConsumerGroup, GroupMember
 from moldau.client.groups import Committed
@@ -19,7 +19,7 @@ NOTHING = "-"
 REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
 
-class Row(NamedTuple):
+class OffsetRow(NamedTuple):
     """A line of the table of offsets, its cells as they are shown."""
 
     group: str
@@ -34,13 +34,13 @@ class Row(NamedTuple):
     client: str
 
 
-OFFSETS = Row(
+OFFSETS = OffsetRow(
     "GROUP", "TOPIC", "PARTITION", "LEADER-EPOCH", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST",
     "CLIENT-ID",
 )  # fmt: skip
 
 
-def describe(session: GroupSession, given: Given) -> None:
+def describe(session: GroupSession, given: GivenOptions) -> None:
     """Print the table that was asked for, of each group in the order of their names."""
     groups = session.described(session.chosen_groups())
     for group in groups.values():
@@ -83,10 +83,10 @@ def _warn(text: str) -> None:
 # -- offsets
 
 
-def _rows(session: GroupSession, group: ConsumerGroup) -> list[Row]:
+def _rows(session: GroupSession, group: ConsumerGroup) -> list[OffsetRow]:
     """First what members read, of the member with most partitions first; then what nobody reads."""
     committed = session.committed(group.group_id)
-    rows: list[Row] = []
+    rows: list[OffsetRow] = []
     for member in sorted(group.members, key=lambda member: -len(member.assignment)):
         if member.assignment:
             rows += _rows_of(session, group.group_id, member.assignment, committed, member)
@@ -101,7 +101,7 @@ def _rows_of(
     partitions: Collection[TopicPartition],
     committed: Mapping[TopicPartition, Committed],
     member: GroupMember | None,
-) -> list[Row]:
+) -> list[OffsetRow]:
     unled = session.without_leader(partitions)
     ends = session.offsets({p: LATEST for p in partitions if p not in unled})
     who = (NOTHING,) * 3 if member is None else (member.member_id, member.host, member.client_id)
@@ -113,11 +113,11 @@ def _rows_of(
         epoch = None if position is None or position.leader_epoch < 0 else position.leader_epoch
         numbers = (p.partition, epoch, offset, end, lag)
         cells = [NOTHING if one is None else str(one) for one in numbers]
-        rows.append(Row._make((group, p.topic, *cells, *who)))
+        rows.append(OffsetRow._make((group, p.topic, *cells, *who)))
     return rows
 
 
-def _print_offsets(group: ConsumerGroup, rows: Sequence[Row], verbose: bool) -> None:
+def _print_offsets(group: ConsumerGroup, rows: Sequence[OffsetRow], verbose: bool) -> None:
     if not _has_rows(group, len(rows)):
         return
     widths = [max([15, *(len(row[at]) for row in rows)]) for at in (0, 1, 7, 8)]

@@ -13,7 +13,7 @@ from moldau.admin.classic.java_json import read_file
 from moldau.admin.classic.java_order import hash_order, partition_hash, string_hash
 from moldau.admin.classic.java_times import java_ago_ms, java_datetime_ms
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
-from moldau.admin.classic.options import Given, UsageError, java_integer
+from moldau.admin.classic.options import GivenOptions, ToolUsageError, java_integer
 from moldau.admin.classic.session import executed, warn
 from moldau.client import groups
 from moldau.client.consumer_groups import ConsumerGroup
@@ -25,7 +25,7 @@ from moldau.wire.varints import long as java_long
 Offsets = Mapping[TopicPartition, int]
 
 
-def reset(session: GroupSession, given: Given) -> None:
+def reset(session: GroupSession, given: GivenOptions) -> None:
     """Find the new offsets of all groups, commit them when told to, and print them as a table or as CSV."""
     try:
         described = session.described(session.chosen_groups())
@@ -66,7 +66,7 @@ def with_partitions(text: str) -> list[TopicPartition]:
     return found
 
 
-def _reset_group(session: GroupSession, given: Given, group: ConsumerGroup) -> Offsets:
+def _reset_group(session: GroupSession, given: GivenOptions, group: ConsumerGroup) -> Offsets:
     if group.outcome.code is not Code.GROUP_ID_NOT_FOUND:
         try:
             valid_group(group)
@@ -95,7 +95,7 @@ def _commit(session: GroupSession, group: str, plan: Offsets) -> None:
         raise kafka_error(codes[failed[0]], why)
 
 
-def _scope(session: GroupSession, given: Given, group: str) -> list[TopicPartition]:
+def _scope(session: GroupSession, given: GivenOptions, group: str) -> list[TopicPartition]:
     if given.has("all-topics"):
         return list(session.committed(group))
     if not given.has("topic"):
@@ -119,7 +119,7 @@ def _check_partitions(session: GroupSession, partitions: list[TopicPartition]) -
         raise JavaError(f"{PACKAGE}LeaderNotAvailableException", f'The partitions "{unled}" have no leader')
 
 
-def _plan(session: GroupSession, given: Given, group: str, partitions: list[TopicPartition]) -> Offsets:
+def _plan(session: GroupSession, given: GivenOptions, group: str, partitions: list[TopicPartition]) -> Offsets:
     """The new offset of each partition, in the order of Java's map."""
     order = hash_order(partitions, partition_hash)
     if given.has("to-offset"):
@@ -145,7 +145,7 @@ def _plan(session: GroupSession, given: Given, group: str, partitions: list[Topi
     if given.has("to-current"):
         return _current(session, group, partitions)
     listed = ", ".join(f"[{name}]" for name in SCENARIOS)
-    raise UsageError(given.options, f"Option '[reset-offsets]' requires one of the following scenarios: [{listed}]")
+    raise ToolUsageError(given.options, f"Option '[reset-offsets]' requires one of the following scenarios: [{listed}]")
 
 
 def _at(session: GroupSession, partitions: Collection[TopicPartition], end: int) -> Offsets:
@@ -166,7 +166,7 @@ def _within(session: GroupSession, wanted: Offsets) -> Offsets:
     return found
 
 
-def _shifted(session: GroupSession, given: Given, group: str, partitions: list[TopicPartition]) -> Offsets:
+def _shifted(session: GroupSession, given: GivenOptions, group: str, partitions: list[TopicPartition]) -> Offsets:
     committed, by = session.committed(group), given.integer("shift-by", 64) or 0
     for p in partitions:
         if p not in committed:
@@ -200,7 +200,7 @@ def _since(session: GroupSession, given: list[TopicPartition], time_ms: int) -> 
     return {p: ends.get(p, found[p]) for p in partitions}
 
 
-def _from_file(session: GroupSession, given: Given, group: str) -> Offsets:
+def _from_file(session: GroupSession, given: GivenOptions, group: str) -> Offsets:
     path, named = given.values("from-file")[0], given.values("group")
     plans: dict[str, dict[TopicPartition, int]] = {}
     for _ in range(2):  # Kafka's tool reads it twice, and says twice what it finds odd

@@ -9,8 +9,8 @@ from typing import TypeVar
 from moldau.admin.classic.java import ILLEGAL_ARGUMENT, JavaError, illegal_argument
 from moldau.admin.classic.java_order import hash_order, partition_hash, string_hash
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
-from moldau.admin.classic.options import Given
-from moldau.admin.classic.session import Session, call_timed_out, executed, no_groups, read_config
+from moldau.admin.classic.options import GivenOptions
+from moldau.admin.classic.session import ToolSession, call_timed_out, executed, no_groups, read_config
 from moldau.client import described, groups, reading
 from moldau.client.consumer_groups import ConsumerGroup, describe_consumer_groups
 from moldau.client.groups import Committed, Listed
@@ -21,10 +21,10 @@ from moldau.model.ids import is_topic_name
 T = TypeVar("T")
 
 
-class GroupSession(Session):
+class GroupSession(ToolSession):
     """A session whose calls have the time of ``--timeout``."""
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: GivenOptions) -> None:
         self.given = given
         try:
             config = read_config(given.value("command-config"))

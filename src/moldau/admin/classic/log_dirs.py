@@ -9,9 +9,9 @@ from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.java_json import compact
 from moldau.admin.classic.java_order import hash_order, partition_hash, set_order, string_hash
 from moldau.admin.classic.kafka_errors import kafka_error
-from moldau.admin.classic.options import Given, Option, java_integer
+from moldau.admin.classic.options import GivenOptions, Option, java_integer
 from moldau.admin.classic.run import help_or_version, tell
-from moldau.admin.classic.session import Session, executed, read_config
+from moldau.admin.classic.session import ToolSession, executed, read_config
 from moldau.client import admin
 from moldau.model import Code, TopicPartition
 from moldau.wire.messages.k35_describe_log_dirs import DescribeLogDirsResponse
@@ -52,16 +52,16 @@ ABOUT = "This tool helps to query log directory usage on the specified brokers."
 def main(arguments: list[str]) -> int:
     """Run the tool; the exit status."""
     try:
-        given = Given(OPTIONS, arguments)
+        given = GivenOptions(OPTIONS, arguments)
         help_or_version(given, ABOUT)
         given.require("bootstrap-server", "describe")
-        with Session(read_config(given.value("command-config")), given.text("bootstrap-server")) as session:
+        with ToolSession(read_config(given.value("command-config")), given.text("bootstrap-server")) as session:
             return _describe(session, given)
     except JavaError as error:
         return tell(error)
 
 
-def _describe(session: Session, given: Given) -> int:
+def _describe(session: ToolSession, given: GivenOptions) -> int:
     topics = {topic for topic in given.text("topic-list").split(",") if topic}
     asked = _numbers(given.text("broker-list"))
     try:

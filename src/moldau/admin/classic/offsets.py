@@ -10,9 +10,9 @@ from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.java_order import hash_order, string_hash
 from moldau.admin.classic.java_values import java_split
 from moldau.admin.classic.kafka_errors import kafka_error
-from moldau.admin.classic.options import Given, Option, OptionError, java_integer
+from moldau.admin.classic.options import GivenOptions, Option, ToolOptionError, java_integer
 from moldau.admin.classic.run import Finished, help_or_version, print_usage
-from moldau.admin.classic.session import Session, are_addresses, executed, read_config
+from moldau.admin.classic.session import ToolSession, are_addresses, executed, read_config
 from moldau.admin.classic.topics_named import include_list
 from moldau.client import reading
 from moldau.model import Code, TopicPartition
@@ -91,12 +91,12 @@ def _tell(text: str) -> int:
     return 1
 
 
-def _given(arguments: list[str]) -> Given:
+def _given(arguments: list[str]) -> GivenOptions:
     if not arguments:
-        raise Finished(print_usage(Given(OPTIONS, []).options, ABOUT))
+        raise Finished(print_usage(GivenOptions(OPTIONS, []).options, ABOUT))
     try:
-        given = Given(OPTIONS, arguments)
-    except OptionError as error:
+        given = GivenOptions(OPTIONS, arguments)
+    except ToolOptionError as error:
         raise _Terse(error.said) from None
     help_or_version(given, ABOUT)
     given.require("bootstrap-server")
@@ -108,14 +108,14 @@ def _given(arguments: list[str]) -> Given:
     return given
 
 
-def _offsets(given: Given) -> dict[TopicPartition, int]:
+def _offsets(given: GivenOptions) -> dict[TopicPartition, int]:
     """Offsets by partition, in the order of their texts."""
     if given.has("topic-partitions") and (given.has("topic") or given.has("partitions")):
         raise _Terse("--topic-partitions cannot be used with --topic or --partitions")
     time = _time(given.text("time"))
     rules = _rules(given)
     config = read_config(given.value("command-config"))
-    with Session({**config, "client.id": "GetOffsetShell"}, given.text("bootstrap-server")) as session:
+    with ToolSession({**config, "client.id": "GetOffsetShell"}, given.text("bootstrap-server")) as session:
         partitions = _partitions(session, given, rules)
         if not partitions:
             raise _Terse("Could not match any topic-partitions with the specified filters")
@@ -143,7 +143,7 @@ def _time(text: str) -> int:
         ) from None
 
 
-def _rules(given: Given) -> list[Filter]:
+def _rules(given: GivenOptions) -> list[Filter]:
     if given.has("topic-partitions"):
         return [_rule(text) for text in java_split(given.text("topic-partitions"), ",")]
     topic = include_list(given.text("topic") if given.has("topic") else ".*")
@@ -176,7 +176,7 @@ def _rule(text: str) -> Filter:
     return _topic_rule(include_list(match[1] or ".*")), lambda p: low <= p.partition < high
 
 
-def _partitions(session: Session, given: Given, rules: list[Filter]) -> list[TopicPartition]:
+def _partitions(session: ToolSession, given: GivenOptions, rules: list[Filter]) -> list[TopicPartition]:
     try:
         session.know("listTopics", None)
     except JavaError as error:

@@ -48,14 +48,14 @@ HELP = Option("help", "Print usage information.")
 VERSION = Option("version", "Display Kafka version.")
 
 
-class OptionError(JavaError):
+class ToolOptionError(JavaError):
     """The words of a command line are not those of its options."""
 
     def __init__(self, kind: str, message: str, cause: JavaError | None = None) -> None:
         super().__init__(f"joptsimple.{kind}", message, cause)
 
 
-class UsageError(Exception):
+class ToolUsageError(Exception):
     """What was asked for cannot be: the message and the list of options go to standard error, and the status is 1."""
 
     def __init__(self, options: Sequence[Option], message: str) -> None:
@@ -63,13 +63,13 @@ class UsageError(Exception):
         self.options = options
 
 
-class Given:
+class GivenOptions:
     """The options of one command line, by the names in ``options``."""
 
     def __init__(
         self, options: Sequence[Option], arguments: Sequence[str], *, common: Sequence[Option] = (HELP, VERSION)
     ) -> None:
-        """Read ``arguments``; OptionError when they are not of these options or the common ones."""
+        """Read ``arguments``; ToolOptionError when they are not of these options or the common ones."""
         self.options = (*options, *common)
         self.arguments = list(arguments)
         self.rest: list[str] = []
@@ -90,12 +90,12 @@ class Given:
         return list(self._found)
 
     def value(self, name: str) -> str | None:
-        """The one value of an option, or its default; OptionError when it was given more than one."""
+        """The one value of an option, or its default; ToolOptionError when it was given more than one."""
         values = self.values(name)
         if len(values) > 1:
             found = ", ".join(self._named[name].names)
             text = f"Found multiple arguments for option {found}, but you asked for only one"
-            raise OptionError("MultipleArgumentsForOptionException", text)
+            raise ToolOptionError("MultipleArgumentsForOptionException", text)
         return values[0] if values else None
 
     def text(self, name: str) -> str:
@@ -111,7 +111,7 @@ class Given:
         return list(values) if values or default is None else [default]
 
     def integer(self, name: str, bits: int = 32) -> int | None:
-        """The value of an option as a number of Java; OptionError when it is none."""
+        """The value of an option as a number of Java; ToolOptionError when it is none."""
         value = self.value(name)
         return None if value is None else self._converted(name, value, bits)
 
@@ -127,16 +127,16 @@ class Given:
             why = JavaError("joptsimple.internal.ReflectionException", str(wrong), wrong)
             raise self.unreadable(name, value, why) from None
 
-    def unreadable(self, name: str, value: str, why: JavaError) -> OptionError:
+    def unreadable(self, name: str, value: str, why: JavaError) -> ToolOptionError:
         """What is said of a value that is not of the option's type."""
         text = f"Cannot parse argument '{value}' of option {_listed(self._named[name].names)}"
-        return OptionError("OptionArgumentConversionException", text, why)
+        return ToolOptionError("OptionArgumentConversionException", text, why)
 
     # -- what Kafka's tools check of any command line
 
     def refuse(self, message: str) -> NoReturn:
         """End with the message and the list of options."""
-        raise UsageError(self.options, message)
+        raise ToolUsageError(self.options, message)
 
     def require(self, *names: str) -> None:
         """Refuse when one of the options is missing."""
@@ -178,12 +178,12 @@ class Given:
         if missing and not self.has("help") and not self.has("version"):
             names = ", ".join(_listed(option.names) for option in missing)
             several = "s" if len(missing) > 1 else ""
-            raise OptionError("MissingRequiredOptionsException", f"Missing required option{several} {names}")
+            raise ToolOptionError("MissingRequiredOptionsException", f"Missing required option{several} {names}")
         lonely = [name for name in self._found if not self._is_available(self._named[name])]
         if lonely and not self.has("help"):
             names = ", ".join(name for option in lonely for name in self._named[option].names)
             why = f"Option(s) [{names}] are unavailable given other options on the command line"
-            raise OptionError("UnavailableOptionException", why)
+            raise ToolOptionError("UnavailableOptionException", why)
 
     def _is_available(self, option: Option) -> bool:
         return not option.available_if or any(self.has(name) for name in option.available_if)
@@ -214,7 +214,7 @@ class Given:
                 return
             if not words:
                 text = f"Option {_listed(option.names)} requires an argument"
-                raise OptionError("OptionMissingRequiredArgumentException", text)
+                raise ToolOptionError("OptionMissingRequiredArgumentException", text)
             value = words.pop()
         tokens = [one for one in value.split(option.repeats_with) if one] if option.repeats_with else []
         found += tokens or [value]  # as Java's StringTokenizer, which passes over what is empty
@@ -223,8 +223,8 @@ class Given:
         return word.startswith("-") and word != "-"
 
 
-def _unrecognized(name: str) -> OptionError:
-    return OptionError("UnrecognizedOptionException", f"{name} is not a recognized option")
+def _unrecognized(name: str) -> ToolOptionError:
+    return ToolOptionError("UnrecognizedOptionException", f"{name} is not a recognized option")
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -15,10 +15,10 @@ from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.java_json import parse, read_file
 from moldau.admin.classic.java_order import partition_hash
 from moldau.admin.classic.kafka_errors import kafka_error
-from moldau.admin.classic.options import Given, Option
+from moldau.admin.classic.options import GivenOptions, Option
 from moldau.admin.classic.run import help_or_version, print_usage
 from moldau.admin.classic.scala_sets import scala_set, table_order
-from moldau.admin.classic.session import Session, executed, read_config
+from moldau.admin.classic.session import ToolSession, executed, read_config
 from moldau.admin.classic.zookeeper_session import ADMIN_FAILED, ADMIN_OPERATION, fitting, in_zookeeper
 from moldau.client import admin
 from moldau.client.admin import ElectionType
@@ -66,7 +66,7 @@ TIMEOUT_MS = 30_000
 def main(arguments: list[str]) -> int:
     """Run the tool; the exit status."""
     print("This tool is deprecated. Please use kafka-leader-election tool. Tracking issue: KAFKA-8405")
-    given = Given(OPTIONS, arguments)
+    given = GivenOptions(OPTIONS, arguments)
     help_or_version(given, ABOUT)
     if given.has("bootstrap-server") == given.has("zookeeper"):
         return print_usage(given.options, "Exactly one of '[bootstrap-server]' or '[zookeeper]' must be provided")
@@ -88,10 +88,10 @@ def main(arguments: list[str]) -> int:
     return in_zookeeper(given.text("zookeeper"), work)
 
 
-def _ask_brokers(given: Given, wanted: Sequence[TopicPartition] | None) -> None:
+def _ask_brokers(given: GivenOptions, wanted: Sequence[TopicPartition] | None) -> None:
     times = {"request.timeout.ms": str(TIMEOUT_MS), "default.api.timeout.ms": str(2 * TIMEOUT_MS)}
     config = {**read_config(given.value("admin.config")), **times}
-    with Session(config, given.text("bootstrap-server")) as session:
+    with ToolSession(config, given.text("bootstrap-server")) as session:
         try:
             code, outcomes = session.ask("electLeaders", admin.elect_leaders, wanted, ElectionType.PREFERRED)
         except JavaError as error:

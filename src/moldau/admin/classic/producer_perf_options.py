@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.admin.classic.argparse4j import DOUBLE, INTEGER, LONG
-from moldau.admin.classic.argparse4j_parsers import Argument, Group, Parser
+from moldau.admin.classic.argparse4j_parsers import Argument, OptionGroup, Parser
 
 _ONE_PAYLOAD = "Note that you must provide exactly one of --record-size, --payload-file or --payload-monotonic."
 _PROPERTIES = (
@@ -114,5 +114,5 @@ PARSER = Parser(
         ),
     ),
     required_mutexes=("payload",),
-    groups=(Group("payload", "", _ONE_PAYLOAD),),
+    groups=(OptionGroup("payload", "", _ONE_PAYLOAD),),
 )

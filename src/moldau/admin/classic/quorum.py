@@ -13,8 +13,8 @@ from moldau.admin.classic.bootstrap import places
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.kafka_errors import kafka_error
 from moldau.admin.classic.options import java_integer
-from moldau.admin.classic.releases import Terse
-from moldau.admin.classic.session import Session, executed, read_config, without_bootstrap
+from moldau.admin.classic.releases import TerseFailure
+from moldau.admin.classic.session import ToolSession, executed, read_config, without_bootstrap
 from moldau.admin.classic.uuids import java_uuid
 from moldau.broker.config.listeners import EndPoint, parse_listeners
 from moldau.client import admin
@@ -94,7 +94,7 @@ def main(arguments: list[str]) -> int:
 def _run(words: Words) -> int:
     try:
         _work(words)
-    except Terse as error:
+    except TerseFailure as error:
         sys.stdout.flush()
         print(error.said, file=sys.stderr)
         return 1
@@ -108,10 +108,10 @@ def _run(words: Words) -> int:
 def _work(words: Words) -> None:
     path = words.value("command-config")
     if path is not None and (not path or not Path(path).exists()):
-        raise Terse(f"Properties file {path} does not exists!")
+        raise TerseFailure(f"Properties file {path} does not exists!")
     config = read_config(path)
     places = words.value("bootstrap-server"), words.value("bootstrap-controller")
-    with Session(without_bootstrap(config), places[0], controllers=places[1]) as session:
+    with ToolSession(without_bootstrap(config), places[0], controllers=places[1]) as session:
         if words.command == "describe":
             _describe(session, words)
         elif words.command == "add-controller":
@@ -123,21 +123,21 @@ def _work(words: Words) -> None:
 # -- describe
 
 
-def _describe(session: Session, words: Words) -> None:
+def _describe(session: ToolSession, words: Words) -> None:
     status, replication = words.has("status"), words.has("replication")
     if status and replication:
-        raise Terse("Only one of --status or --replication should be specified with describe sub-command")
+        raise TerseFailure("Only one of --status or --replication should be specified with describe sub-command")
     if not status and not replication:
-        raise Terse("One of --status or --replication must be specified with describe sub-command")
+        raise TerseFailure("One of --status or --replication must be specified with describe sub-command")
     if replication:
         _print_replication(_quorum(session), words.has("human-readable"))
         return
     if words.has("human-readable"):
-        raise Terse("The option --human-readable is only supported along with --replication")
+        raise TerseFailure("The option --human-readable is only supported along with --replication")
     _print_status(session)
 
 
-def _quorum(session: Session) -> DescribeQuorumResponse:
+def _quorum(session: ToolSession) -> DescribeQuorumResponse:
     try:
         found = session.ask("describeMetadataQuorum", admin.ask_quorum)
         parts = [part for topic in found.topics for part in topic.partitions]
@@ -185,7 +185,7 @@ def _time(stamp_ms: int, what: str, readable: bool) -> str:
     return f"{now - stamp_ms} ms ago"
 
 
-def _print_status(session: Session) -> None:
+def _print_status(session: ToolSession) -> None:
     try:
         cluster = session.ask("listNodes", admin.describe_cluster)
     except JavaError as error:
@@ -229,10 +229,10 @@ def _place(name: str, host: str, port: int) -> str:
 # -- who votes
 
 
-def _add(session: Session, config: Mapping[str, str] | None, words: Words) -> None:
+def _add(session: ToolSession, config: Mapping[str, str] | None, words: Words) -> None:
     if config is None:
         what = "the configuration file of the controller you are adding when using add-controller."
-        raise Terse(f"You must supply {what}")
+        raise TerseFailure(f"You must supply {what}")
     id, directory = _controller_id(config), _directory_id(_metadata_folder(config))
     endpoints = _endpoints(config)
     dry = words.has("dry-run")
@@ -253,15 +253,15 @@ _VALID = "Is this a valid controller configuration file?"
 
 def _controller_id(config: Mapping[str, str]) -> int:
     if "node.id" not in config:
-        raise Terse(f"node.id not found in configuration file. {_VALID}")
+        raise TerseFailure(f"node.id not found in configuration file. {_VALID}")
     try:
         id = java_integer(config["node.id"])
     except ValueError as error:
         raise JavaError("java.lang.NumberFormatException", str(error)) from None
     if id < 0:
-        raise Terse(f"node.id was negative in configuration file. {_VALID}")
+        raise TerseFailure(f"node.id was negative in configuration file. {_VALID}")
     if "controller" not in config.get("process.roles", ""):
-        raise Terse(f"process.roles did not contain 'controller' in configuration file. {_VALID}")
+        raise TerseFailure(f"process.roles did not contain 'controller' in configuration file. {_VALID}")
     return id
 
 
@@ -270,16 +270,16 @@ def _metadata_folder(config: Mapping[str, str]) -> str:
         if key in config:
             return config[key].strip().split(",")[0] if key != "metadata.log.dir" else config[key]
     names = "Neither metadata.log.dir nor log.dirs were found."
-    raise Terse(f"{names} {_VALID}")
+    raise TerseFailure(f"{names} {_VALID}")
 
 
 def _directory_id(folder: str) -> bytes:
     path = Path(folder, "meta.properties")
     if not path.exists():
-        raise Terse(f"Unable to read meta.properties from {folder}")
+        raise TerseFailure(f"Unable to read meta.properties from {folder}")
     found = parse_meta(path.read_bytes(), str(path))
     if found.directory_id is None:
-        raise Terse(f"No directory id found in {folder}")
+        raise TerseFailure(f"No directory id found in {folder}")
     return found.directory_id
 
 
@@ -290,24 +290,24 @@ def _endpoints(config: Mapping[str, str]) -> list[tuple[str, str, int]]:
         protocols = {text.partition("://")[0].upper(): "PLAINTEXT" for text in texts}
         listeners |= {one.name: one for one in parse_listeners(key, texts, protocols)}
     if "controller.listener.names" not in config:
-        raise Terse(f"controller.listener.names was not found. {_VALID}")
+        raise TerseFailure(f"controller.listener.names was not found. {_VALID}")
     found = []
     for name in config["controller.listener.names"].split(","):
         if name.upper() not in listeners:
-            raise Terse(f"Cannot find information about controller listener name: {name.upper()}")
+            raise TerseFailure(f"Cannot find information about controller listener name: {name.upper()}")
         one = listeners[name.upper()]
         found.append((one.name, one.host or "localhost", one.port))
     return found
 
 
-def _remove(session: Session, words: Words) -> None:
+def _remove(session: ToolSession, words: Words) -> None:
     id = words.integer("controller-id")
     if id < 0:
-        raise Terse(f"Invalid negative --controller-id: {id}")
+        raise TerseFailure(f"Invalid negative --controller-id: {id}")
     try:
         directory = java_uuid(words.value("controller-directory-id") or "")
     except JavaError as error:
-        raise Terse(f"Failed to parse --controller-directory-id: {error.said}") from None
+        raise TerseFailure(f"Failed to parse --controller-directory-id: {error.said}") from None
     dry = words.has("dry-run")
     if not dry:
         try:

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.kafka_errors import kafka_error
-from moldau.admin.classic.reassign_files import Replica
-from moldau.admin.classic.session import ADMIN_FAILED, Session, executed
+from moldau.admin.classic.reassign_files import ListedReplica
+from moldau.admin.classic.session import ADMIN_FAILED, ToolSession, executed
 from moldau.client import admin
 from moldau.model import Code
 from moldau.model.named import NamedTuple
@@ -23,17 +23,17 @@ class Where(NamedTuple):
     next: str | None = None
 
 
-def where(session: Session, replicas: Collection[Replica]) -> dict[Replica, Where]:
+def where(session: ToolSession, replicas: Collection[ListedReplica]) -> dict[ListedReplica, Where]:
     """Where replicas are on their brokers."""
     brokers = sorted({replica.broker for replica in replicas})
     found = session.ask("describeReplicaLogDirs", admin.describe_log_dirs, brokers) if brokers else {}
     wanted = set(replicas)
-    out: dict[Replica, Where] = {replica: Where(None) for replica in replicas}
+    out: dict[ListedReplica, Where] = {replica: Where(None) for replica in replicas}
     for broker, directories in found.items():
         for directory in directories:
             for topic in directory.topics:
                 for part in topic.partitions:
-                    replica = Replica(broker, topic.name, part.partition_index)
+                    replica = ListedReplica(broker, topic.name, part.partition_index)
                     if replica in wanted:
                         at = out[replica]
                         path = directory.log_dir
@@ -41,7 +41,7 @@ def where(session: Session, replicas: Collection[Replica]) -> dict[Replica, Wher
     return out
 
 
-def states(found: Mapping[Replica, Where], wanted: Mapping[Replica, str]) -> list[str]:
+def states(found: Mapping[ListedReplica, Where], wanted: Mapping[ListedReplica, str]) -> list[str]:
     """A line for each replica: whether it is where it is to be."""
     lines = []
     for replica in sorted(wanted):
@@ -62,7 +62,7 @@ def states(found: Mapping[Replica, Where], wanted: Mapping[Replica, str]) -> lis
     return lines
 
 
-def move(session: Session, wanted: Mapping[Replica, str], timeout_ms: int) -> str | None:
+def move(session: ToolSession, wanted: Mapping[ListedReplica, str], timeout_ms: int) -> str | None:
     """Have replicas moved to directories, those that are not there yet as soon as they are; what failed, in words."""
     pending, deadline = dict(wanted), time.monotonic() + timeout_ms / 1000
     while True:
@@ -88,7 +88,7 @@ def move(session: Session, wanted: Mapping[Replica, str], timeout_ms: int) -> st
         time.sleep(PAUSE_S)
 
 
-def _by_broker(wanted: Mapping[Replica, str]) -> dict[int, dict[str, list[tuple[str, int]]]]:
+def _by_broker(wanted: Mapping[ListedReplica, str]) -> dict[int, dict[str, list[tuple[str, int]]]]:
     out: dict[int, dict[str, list[tuple[str, int]]]] = {}
     for replica, path in sorted(wanted.items()):
         out.setdefault(replica.broker, {}).setdefault(path, []).append((replica.topic, replica.partition))

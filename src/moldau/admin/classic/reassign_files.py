@@ -20,7 +20,7 @@ T = TypeVar("T")
 ANY = "any"
 
 
-class Replica(NamedTuple):
+class ListedReplica(NamedTuple):
     """A replica of a partition; sorted as Kafka's tool sorts them: by broker first."""
 
     broker: int
@@ -39,7 +39,7 @@ class Moves(NamedTuple):
     """What a file asks for: replicas of partitions, as listed, and log directories of replicas."""
 
     partitions: list[tuple[TopicPartition, list[int]]]
-    directories: dict[Replica, str]
+    directories: dict[ListedReplica, str]
 
 
 def moves_in(text: str, *, old: bool = False) -> Moves:
@@ -67,7 +67,7 @@ def moves_in(text: str, *, old: bool = False) -> Moves:
         moves.partitions.append((partition, replicas))
         for replica, path in zip(replicas, directories, strict=True):
             if path != ANY:
-                moves.directories[Replica(replica, topic, number)] = path
+                moves.directories[ListedReplica(replica, topic, number)] = path
     return moves
 
 
@@ -123,7 +123,7 @@ def duplicates(values: Sequence[T]) -> list[T]:
 
 
 def text_of(
-    assignment: Mapping[TopicPartition, Sequence[int]], directories: Mapping[Replica, str | None] | None = None
+    assignment: Mapping[TopicPartition, Sequence[int]], directories: Mapping[ListedReplica, str | None] | None = None
 ) -> str:
     """An assignment as a file that the tool reads, in one line; ``directories``: where the replicas are."""
     known = directories or {}
@@ -132,7 +132,7 @@ def text_of(
             "topic": p.topic,
             "partition": p.partition,
             "replicas": list(ids),
-            "log_dirs": [known.get(Replica(id, *p)) or ANY for id in ids],
+            "log_dirs": [known.get(ListedReplica(id, *p)) or ANY for id in ids],
         }
         for p, ids in sorted(assignment.items())
     ]

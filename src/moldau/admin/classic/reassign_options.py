@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NoReturn
 
-from moldau.admin.classic.options import Given, Option
+from moldau.admin.classic.options import GivenOptions, Option
 from moldau.admin.classic.run import help_or_version
 
 OPTIONS = (
@@ -127,7 +127,7 @@ PERMITTED = {
 }  # fmt: skip
 
 
-def action_of(given: Given) -> str:
+def action_of(given: GivenOptions) -> str:
     """What is to be done; UsageError when the options do not say one thing."""
     help_or_version(given, ABOUT)
     actions = [action for action in ACTIONS if given.has(action)]
@@ -142,13 +142,13 @@ def action_of(given: Given) -> str:
     return action
 
 
-def refuse_actions(given: Given) -> NoReturn:
+def refuse_actions(given: GivenOptions) -> NoReturn:
     """UsageError: there is no action, or more than one."""
     names = ", ".join(f"--{action}" for action in ACTIONS)
     given.refuse(f"Command must include exactly one action: {names}")
 
 
-def refuse_others(given: Given, action: str, permitted: Collection[str]) -> None:
+def refuse_others(given: GivenOptions, action: str, permitted: Collection[str]) -> None:
     """UsageError unless what the action needs is given, and nothing but that and what is permitted beside it."""
     given.require(*REQUIRED[action])
     for name in given.names():

@@ -15,13 +15,21 @@ from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.java_json import read_file
 from moldau.admin.classic.java_order import hash_order, partition_hash
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
-from moldau.admin.classic.options import Given
-from moldau.admin.classic.reassign_files import Moves, Replica, brokers_in, executable, moves_in, text_of, topics_in
+from moldau.admin.classic.options import GivenOptions
+from moldau.admin.classic.reassign_files import (
+    ListedReplica,
+    Moves,
+    brokers_in,
+    executable,
+    moves_in,
+    text_of,
+    topics_in,
+)
 from moldau.admin.classic.reassign_options import OPTIONS, action_of
 from moldau.admin.classic.session import (
     ADMIN_FAILED,
     ADMIN_OPERATION,
-    Session,
+    ToolSession,
     checked,
     executed,
     no_name,
@@ -56,10 +64,10 @@ class Terse(Exception):
 
 def main(arguments: list[str]) -> int:
     """Run the tool; the exit status."""
-    return run(Given(OPTIONS, arguments))
+    return run(GivenOptions(OPTIONS, arguments))
 
 
-def run(given: Given) -> int:
+def run(given: GivenOptions) -> int:
     """Do what the options say; the exit status."""
     action = action_of(given)
     try:
@@ -67,7 +75,7 @@ def run(given: Given) -> int:
         config = read_config(given.value("command-config"))
         if places == (None, None):  # the option is there, its value is not
             raise JavaError("java.lang.NullPointerException", None)
-        with Session(config, places[0], controllers=places[1]) as session:
+        with ToolSession(config, places[0], controllers=places[1]) as session:
             ACTIONS[action](session, given)
     except Terse as error:
         print(error)
@@ -87,7 +95,7 @@ def failed(error: JavaError) -> int:
 # ---- verify
 
 
-def _verify(session: Session, given: Given) -> None:
+def _verify(session: ToolSession, given: GivenOptions) -> None:
     moves = moves_in(read_file(given.text("reassignment-json-file")))
     under_way = _under_way(session)
     targets = dict(moves.partitions)
@@ -125,7 +133,7 @@ def _state(
     return f"There is no active reassignment of partition {partition}, {sets}"
 
 
-def _clear_throttles(session: Session, moves: Moves) -> None:
+def _clear_throttles(session: ToolSession, moves: Moves) -> None:
     session.know("listNodes", [])
     alive = list(session.cluster.client.view.brokers)
     named = [id for _, replicas in moves.partitions for id in replicas]
@@ -135,7 +143,7 @@ def _clear_throttles(session: Session, moves: Moves) -> None:
 # ---- generate
 
 
-def _generate(session: Session, given: Given) -> None:
+def _generate(session: ToolSession, given: GivenOptions) -> None:
     text = read_file(given.text("topics-to-move-json-file"))
     ids = brokers_in(given.text("broker-list"))
     topics = topics_in(text)
@@ -170,7 +178,7 @@ def _placed(racks: Mapping[int, str | None], partitions: int, replicas: int) -> 
 # ---- execute
 
 
-def _execute(session: Session, given: Given) -> None:
+def _execute(session: ToolSession, given: GivenOptions) -> None:
     text = read_file(given.text("reassignment-json-file"))
     rate, directory_rate = given.integer("throttle", 64), given.integer("replica-alter-log-dirs-throttle", 64)
     timeout_ms = given.integer("timeout", 64)
@@ -202,7 +210,7 @@ def _execute(session: Session, given: Given) -> None:
 
 
 def _alter(
-    session: Session,
+    session: ToolSession,
     targets: Mapping[TopicPartition, Sequence[int] | None],
     title: str,
     *,
@@ -217,13 +225,13 @@ def _alter(
         raise Terse("\n".join([title.replace("(S)", "" if len(wrong) == 1 else "s"), *lines]))
 
 
-def _move_directories(session: Session, wanted: Mapping[Replica, str], timeout_ms: int) -> None:
+def _move_directories(session: ToolSession, wanted: Mapping[ListedReplica, str], timeout_ms: int) -> None:
     late = directories.move(session, wanted, timeout_ms)
     if late is not None:
         raise Terse(late)
 
 
-def _refuse_unknown(session: Session, ids: Iterable[int]) -> None:
+def _refuse_unknown(session: ToolSession, ids: Iterable[int]) -> None:
     session.know("listNodes", [])
     known = session.cluster.client.view.brokers
     for id in hash_order(ids, int):
@@ -234,7 +242,7 @@ def _refuse_unknown(session: Session, ids: Iterable[int]) -> None:
 # ---- cancel, list
 
 
-def _cancel(session: Session, given: Given) -> None:
+def _cancel(session: ToolSession, given: GivenOptions) -> None:
     text = read_file(given.text("reassignment-json-file"))
     timeout_ms = given.integer("timeout", 64)
     assert timeout_ms is not None, "it has a default"
@@ -257,7 +265,7 @@ def _cancel(session: Session, given: Given) -> None:
         _clear_throttles(session, moves)
 
 
-def _list(session: Session, _given: Given) -> None:
+def _list(session: ToolSession, _given: GivenOptions) -> None:
     under_way = _under_way(session)
     if not under_way:
         print("No partition reassignments found.")
@@ -276,7 +284,7 @@ ACTIONS = {"verify": _verify, "generate": _generate, "execute": _execute, "cance
 
 
 def _under_way(
-    session: Session, partitions: Sequence[TopicPartition] | None = None
+    session: ToolSession, partitions: Sequence[TopicPartition] | None = None
 ) -> dict[TopicPartition, Reassignment]:
     if any(not p.topic for p in partitions or ()):
         raise no_name()
@@ -285,14 +293,14 @@ def _under_way(
     return moving
 
 
-def _topics(session: Session, names: Iterable[str]) -> dict[str, DescribedTopic]:
+def _topics(session: ToolSession, names: Iterable[str]) -> dict[str, DescribedTopic]:
     wanted = sorted(set(names))
     if "" in wanted:
         raise no_name()
     return session.ask("describeTopicPartitions", describe_topics, wanted) if wanted else {}
 
 
-def _replicas(session: Session, names: Iterable[str]) -> dict[TopicPartition, list[int]]:
+def _replicas(session: ToolSession, names: Iterable[str]) -> dict[TopicPartition, list[int]]:
     """The replicas of all partitions of topics; JavaError when a topic is not there."""
     out = {}
     for topic in _topics(session, names).values():
@@ -305,7 +313,7 @@ def _replicas(session: Session, names: Iterable[str]) -> dict[TopicPartition, li
     return out
 
 
-def _current(session: Session, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, list[int]]:
+def _current(session: ToolSession, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, list[int]]:
     """The replicas of these partitions; JavaError when one is not there."""
     partitions = list(wanted)
     found = _replicas(session, [p.topic for p in partitions])
@@ -316,8 +324,10 @@ def _current(session: Session, wanted: Iterable[TopicPartition]) -> dict[TopicPa
     return {p: found[p] for p in partitions}
 
 
-def _directories(session: Session, assignment: Mapping[TopicPartition, Sequence[int]]) -> dict[Replica, str | None]:
-    replicas = [Replica(id, *partition) for partition, ids in assignment.items() for id in ids]
+def _directories(
+    session: ToolSession, assignment: Mapping[TopicPartition, Sequence[int]]
+) -> dict[ListedReplica, str | None]:
+    replicas = [ListedReplica(id, *partition) for partition, ids in assignment.items() for id in ids]
     return {replica: at.now for replica, at in directories.where(session, replicas).items()}
 
 

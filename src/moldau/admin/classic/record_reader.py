@@ -13,12 +13,12 @@ from itertools import islice
 
 from moldau.admin.classic.client_keys import split_list
 from moldau.admin.classic.client_topics import want_topics
-from moldau.admin.classic.console_consumer_options import FOREVER, ReadOptions
+from moldau.admin.classic.console_consumer_options import FOREVER, ConsoleOptions
 from moldau.admin.classic.console_formatters import Seen
 from moldau.admin.classic.console_properties import log
 from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.kafka_errors import PACKAGE
-from moldau.admin.classic.session import Session, no_consumer
+from moldau.admin.classic.session import ToolSession, no_consumer
 from moldau.client.client import Client, Refused, Unreachable
 from moldau.client.consumer import Chunk, Consumer, NoOffset
 from moldau.client.lines import UnsupportedApi
@@ -39,11 +39,11 @@ def call_ms(timeout_ms: int) -> int | None:
 
 def consumer_session(
     properties: Mapping[str, str], bootstrap: str | None = None, *, timeout_ms: int | None = None
-) -> Session:
+) -> ToolSession:
     """A session for a consumer; JavaError when Kafka's would not start."""
     split_list("bootstrap.servers", bootstrap or "")
     try:
-        return Session(properties, bootstrap, client="Consumer", timeout_ms=timeout_ms)
+        return ToolSession(properties, bootstrap, client="Consumer", timeout_ms=timeout_ms)
     except JavaError as error:
         raise no_consumer(error) from None
 
@@ -64,7 +64,7 @@ def demand_group(properties: Mapping[str, str]) -> None:
 class Reader:
     """What is to be read, record by record, over breaks of connections and elections."""
 
-    def __init__(self, cluster: Cluster, consumer: Consumer, options: ReadOptions) -> None:
+    def __init__(self, cluster: Cluster, consumer: Consumer, options: ConsoleOptions) -> None:
         self.cluster = cluster
         self.client: Client = cluster.client
         self.consumer = consumer
@@ -229,7 +229,7 @@ class Reader:
                 yield seen
 
 
-def _pattern(options: ReadOptions) -> re.Pattern[str]:
+def _pattern(options: ConsoleOptions) -> re.Pattern[str]:
     """The names of topics that are included; JavaError where Kafka's consumer refuses what is to be read."""
     if options.topic is not None and not options.topic.strip():
         if options.partition is not None:

@@ -27,11 +27,11 @@ from moldau.admin.classic.producer_config import (
     demand_size,
     number_of,
 )
-from moldau.admin.classic.session import Session, empty_servers
+from moldau.admin.classic.session import ToolSession, empty_servers
 from moldau.client.client import Client, ClientOptions
 from moldau.client.producer import Delivery, Producer, ProducerOptions
 from moldau.client.world_lines import WorldLines
-from moldau.client.writing import Written
+from moldau.client.writing import BatchOutcome
 from moldau.model import Code
 from moldau.model.named import NamedTuple
 from moldau.runtime.world import new_loop, real_world
@@ -78,7 +78,7 @@ def run_sender(properties: Mapping[str, str], topic: str, work: Callable[[Sender
         raise empty_servers()
     block_ms = number_of(properties, "max.block.ms", 60_000)
     try:
-        session = Session(properties, client="Producer")
+        session = ToolSession(properties, client="Producer")
     except JavaError as error:
         raise JavaError(KAFKA_ERROR, NO_PRODUCER, error) from None
 
@@ -96,7 +96,7 @@ def run_sender(properties: Mapping[str, str], topic: str, work: Callable[[Sender
 class Sender:
     """Takes the records of one topic; ``flush`` waits for what has been taken."""
 
-    def __init__(self, session: Session, topic: str, options: ProducerOptions, block_ms: int) -> None:
+    def __init__(self, session: ToolSession, topic: str, options: ProducerOptions, block_ms: int) -> None:
         self.topic = topic
         self.options = options
         self._block_ms = block_ms
@@ -137,7 +137,7 @@ class Sender:
         self._producer.client.close()
 
 
-def _outcome(delivery: Delivery, written: Written) -> tuple[WrittenAt | None, JavaError | None]:
+def _outcome(delivery: Delivery, written: BatchOutcome) -> tuple[WrittenAt | None, JavaError | None]:
     if written.code is Code.NONE:
         return WrittenAt(delivery.partition, delivery.own(written).base_offset), None
     return None, kafka_error(written.code, written.message)

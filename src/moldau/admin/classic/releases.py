@@ -45,7 +45,7 @@ HIGHEST = {name: defaults[-1][1] for name, defaults in FEATURES.items()}
 NEEDS = {("eligible.leader.replicas.version", 1): ((METADATA, 23),)}
 
 
-class Terse(JavaError):
+class TerseFailure(JavaError):
     """A failure that is told by its message alone."""
 
     def __init__(self, message: str) -> None:
@@ -53,7 +53,7 @@ class Terse(JavaError):
 
 
 def level_of(release: str, *, finished: bool = False) -> int:
-    """The metadata.version of a release; Terse for one that there is not. ``finished``: list no others then."""
+    """The metadata.version of a release; TerseFailure for one that there is not. ``finished``: list no others then."""
     stable = VERSIONS[: VERSIONS.index(LATEST) + 1]
     found = [at for at, name in enumerate(stable) if name.partition("-")[0] == release]
     if release in VERSIONS:
@@ -61,7 +61,7 @@ def level_of(release: str, *, finished: bool = False) -> int:
     if found:
         return FIRST_LEVEL + found[-1]
     listed = ", ".join(stable if finished else VERSIONS)
-    raise Terse(f"Unknown metadata.version '{release}'. Supported metadata.version are: {listed}")
+    raise TerseFailure(f"Unknown metadata.version '{release}'. Supported metadata.version are: {listed}")
 
 
 def version_of(level: int) -> str | None:
@@ -76,15 +76,15 @@ def default_level(feature: str, metadata_level: int) -> int:
 
 
 def read_level(text: str) -> tuple[str, int]:
-    """What ``feature=level`` says; Terse when it does not say that."""
+    """What ``feature=level`` says; TerseFailure when it does not say that."""
     name, equals, level = text.partition("=")
     if not equals:
-        raise Terse(f"Can't parse feature=level string {text}: equals sign not found.")
+        raise TerseFailure(f"Can't parse feature=level string {text}: equals sign not found.")
     try:
         return name.strip(), java_integer(level.strip(), 16)
     except ValueError:
         why = f"unable to parse {level.strip()} as a short."
-        raise Terse(f"Can't parse feature=level string {text}: {why}") from None
+        raise TerseFailure(f"Can't parse feature=level string {text}: {why}") from None
 
 
 def mapping_parser(*letters: str) -> Parser:
@@ -126,13 +126,13 @@ def print_dependencies(words: Words) -> None:
         name, level = read_level(text)
         if name == METADATA:
             if version_of(level) is None:
-                raise Terse(f"Unknown {METADATA} {level}")
+                raise TerseFailure(f"Unknown {METADATA} {level}")
             print(f"{METADATA}={level} ({version_of(level)}) has no dependencies.")
             continue
         if name not in FEATURES:
-            raise Terse(f"Unknown feature: {name}")
+            raise TerseFailure(f"Unknown feature: {name}")
         if not 0 <= level <= HIGHEST[name]:
-            raise Terse(f"No feature:{name} with feature level {level}")
+            raise TerseFailure(f"No feature:{name} with feature level {level}")
         needs = NEEDS.get((name, level), ())
         print(f"{name}={level} {'requires:' if needs else 'has no dependencies.'}")
         for needed, least in needs:

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.java_order import hash_order, partition_hash, string_hash
-from moldau.admin.classic.options import Given, Option
+from moldau.admin.classic.options import GivenOptions, Option
 from moldau.admin.classic.run import Finished, help_or_version, tell
-from moldau.admin.classic.session import Session, are_addresses
+from moldau.admin.classic.session import ToolSession, are_addresses
 from moldau.admin.classic.topics_named import include_list
-from moldau.client.client import Node
+from moldau.client.client import ForNode
 from moldau.client.reading import LATEST, list_offsets
 from moldau.model import TopicPartition
 from moldau.wire.batch import BatchHeader, headers
@@ -42,7 +42,7 @@ OPTIONS = (
 def main(arguments: list[str]) -> int:
     """Verify until somebody ends it, or two replicas have different offsets; the exit status."""
     try:
-        given = Given(OPTIONS, arguments)
+        given = GivenOptions(OPTIONS, arguments)
         if given.has("version") and not given.has("help"):
             print(VERSION)
             return 0
@@ -52,13 +52,13 @@ def main(arguments: list[str]) -> int:
         servers = given.text("broker-list")
         if not are_addresses(servers):
             given.refuse("Please provide valid host:port like host1:9091,host2:9092\n")
-        with Session({}, servers) as session:
+        with ToolSession({}, servers) as session:
             return _verify(session, given)
     except JavaError as error:
         return tell(error)
 
 
-def _verify(session: Session, given: Given) -> int:
+def _verify(session: ToolSession, given: GivenOptions) -> int:
     session.know("listTopics", None)
     known = session.cluster.client.view.topics
     pattern = include_list(given.text("topics-include" if given.has("topics-include") else "topic-white-list"))
@@ -86,10 +86,10 @@ class Rounds:
 
     def __init__(
         self,
-        session: Session,
+        session: ToolSession,
         replicas: Mapping[TopicPartition, list[int]],
         offsets: dict[TopicPartition, int],
-        given: Given,
+        given: GivenOptions,
     ) -> None:
         self._session = session
         self._replicas = {one: replicas[one] for one in hash_order(replicas, partition_hash)}
@@ -149,7 +149,7 @@ class Rounds:
         )
         try:
             answer: FetchResponse = self._session.cluster.run(
-                client.ask(request, Node(broker), again=frozenset(), timeout_ms=30_000, request_timeout_ms=30_000)
+                client.ask(request, ForNode(broker), again=frozenset(), timeout_ms=30_000, request_timeout_ms=30_000)
             )
         except OSError:
             return  # it is asked again in the next round

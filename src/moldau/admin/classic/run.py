@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from moldau.admin.classic.java import JavaError
-from moldau.admin.classic.options import Given, Option, UsageError, asks_zookeeper
+from moldau.admin.classic.options import GivenOptions, Option, ToolUsageError, asks_zookeeper
 from moldau.admin.classic.registry import CLASSES, KAFKA_VERSION, OF_ZOOKEEPER, RUN_CLASS, SCRIPTS
 from moldau.admin.classic.streams import that_never_fail
 from moldau.admin.signals import HungUp, Terminated
@@ -57,7 +57,7 @@ def _main(name: str, arguments: list[str]) -> int:
         return tool(arguments)
     except Finished as finished:
         return finished.status
-    except UsageError as error:
+    except ToolUsageError as error:
         return print_usage(error.options, str(error))
     except JavaError as error:
         sys.stdout.flush()
@@ -82,7 +82,7 @@ def print_usage(options: Sequence[Option], message: str) -> int:
     return 1
 
 
-def help_or_version(given: Given, about: str) -> None:
+def help_or_version(given: GivenOptions, about: str) -> None:
     """Finished when help (``about`` and the options) or the version was asked for; no argument at all asks for help."""
     if not given.arguments or given.has("help"):
         raise Finished(print_usage(given.options, about))

@@ -85,7 +85,7 @@ def without_bootstrap(config: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in config.items() if key not in ("bootstrap.servers", "bootstrap.controllers")}
 
 
-class Session:
+class ToolSession:
     """Asks a cluster. Use as a context manager. JavaError where Kafka's own client would not start."""
 
     def __init__(

@@ -14,10 +14,10 @@ import sys
 from contextlib import suppress
 
 from moldau.admin.classic.java import JavaError
-from moldau.admin.classic.options import Given, Option, java_integer
+from moldau.admin.classic.options import GivenOptions, Option, java_integer
 from moldau.admin.classic.streams import OutputFailed, write_bytes
 from moldau.clusterdata.state_changes.merging import merge, wanted
-from moldau.clusterdata.state_changes.sources import Source, has_time, opened, some_bytes
+from moldau.clusterdata.state_changes.sources import LogSource, has_time, opened, some_bytes
 
 ABOUT = "A tool for merging the log files from several brokers to reconnstruct a unified history of what happened."
 _FORMAT = "java.text.SimpleDateFormat@f17a63e7"
@@ -50,7 +50,7 @@ OPTIONS = (
 
 def main(arguments: list[str]) -> int:
     """Merge what the arguments name; the exit status."""
-    given = Given(OPTIONS, arguments, common=())
+    given = GivenOptions(OPTIONS, arguments, common=())
     if not arguments:
         given.refuse(ABOUT)
     if given.has("logs") == given.has("logs-regex"):
@@ -77,7 +77,7 @@ def main(arguments: list[str]) -> int:
         raise JavaError("java.nio.charset.MalformedInputException", "Input length = 1")
     keep = wanted(given.value("topic"), partitions, start, end)
     with suppress(OutputFailed):  # nobody reads on
-        for entries in merge([Source([path], keep, beheaded=True) for path in files]):
+        for entries in merge([LogSource([path], keep, beheaded=True) for path in files]):
             text = b"\n".join(entries) + b"\n"
             write_bytes(text.replace(b"\r\n", b"\n") if b"\r" in text else text)
     return 0
@@ -147,7 +147,7 @@ def _partitions(text: str | None) -> list[int]:
 _TIME = re.compile(r"(\d+)-(\d+)-(\d+) (\d+):(\d+):(\d+),(\d+)")
 
 
-def _time(given: Given, name: str) -> bytes:
+def _time(given: GivenOptions, name: str) -> bytes:
     text = given.text(name).replace('"', " ").strip()
     found = _TIME.match(text)
     if found is None:

@@ -20,7 +20,7 @@ from moldau.admin.classic.releases import (
     LATEST,
     METADATA,
     VERSIONS,
-    Terse,
+    TerseFailure,
     dependencies_parser,
     level_of,
     mapping_parser,
@@ -131,7 +131,7 @@ def main(arguments: list[str]) -> int:
 def _run(words: Words) -> int:
     try:
         return _work(words)
-    except Terse as error:
+    except TerseFailure as error:
         sys.stdout.flush()
         print(error.said, file=sys.stderr)
         return 1
@@ -226,26 +226,26 @@ def _format(words: Words, config: NodeConfig, disk: Disk, random: Random) -> Non
     voters = _voters(words, config, random)
     _check_features(words, dynamic=voters is not None or words.has("no-initial-controllers"))
     if words.has("add-scram"):
-        raise Terse("SCRAM credentials are not served by Moldau yet: leave --add-scram out")
+        raise TerseFailure("SCRAM credentials are not served by Moldau yet: leave --add-scram out")
     cluster_id = words.value("cluster-id") or ""
     config = _readable(config, disk)
     taken = _formatted(config, disk, cluster_id)
     if taken and not words.has("ignore-formatted"):
         how = "Use --ignore-formatted to ignore this directory and format the others."
-        raise Terse(f"Log directory {taken[0]} is already formatted. {how}")
+        raise TerseFailure(f"Log directory {taken[0]} is already formatted. {how}")
     fresh = [folder for folder in hash_order(_folders(config), string_hash) if folder not in taken]
     if not fresh:
         print("All of the log directories are already formatted.")
         return
     if "" in fresh:
         where = f"Kafka's tool writes /{META} then, and {BOOTSTRAP} into the folder in which it is called"
-        raise Terse(f"metadata.log.dir is empty: name a folder, or leave the key out ({where}).")
+        raise TerseFailure(f"metadata.log.dir is empty: name a folder, or leave the key out ({where}).")
     try:
         formatting.format_storage(config, cluster_id, disk, random, voters=voters, ignore_formatted=True)
     except FormatRefused as error:
-        raise Terse(str(error)) from None
+        raise TerseFailure(str(error)) from None
     except OSError as error:
-        raise Terse(f"Error while writing meta.properties file: {error}") from None
+        raise TerseFailure(f"Error while writing meta.properties file: {error}") from None
     record = f"FeatureLevelRecord(name='metadata.version', featureLevel={METADATA_VERSION}) at version 0"
     source = f"metadataVersionLevel={METADATA_VERSION}, source=format command"
     print(f"Bootstrap metadata: BootstrapMetadata(records=[ApiMessageAndVersion({record})], {source})")
@@ -256,9 +256,9 @@ def _format(words: Words, config: NodeConfig, disk: Disk, random: Random) -> Non
 def _check_level(feature: str, level: int) -> None:
     if feature == METADATA and level != METADATA_VERSION:
         ours = version_of(METADATA_VERSION)
-        raise Terse(f"Moldau's clusters have {METADATA} {ours}: {version_of(level)} cannot be had")
+        raise TerseFailure(f"Moldau's clusters have {METADATA} {ours}: {version_of(level)} cannot be had")
     if feature not in (METADATA, "kraft.version") and level:
-        raise Terse(f"{feature} is not served by Moldau: its level must be 0")
+        raise TerseFailure(f"{feature} is not served by Moldau: its level must be 0")
 
 
 def _check_features(words: Words, *, dynamic: bool) -> None:
@@ -266,7 +266,7 @@ def _check_features(words: Words, *, dynamic: bool) -> None:
     for text in words.values("feature"):
         try:
             name, level = read_level(text)
-        except Terse as error:
+        except TerseFailure as error:
             raise JavaError("java.lang.RuntimeException", error.said) from None
         levels[name] = level
         if name == METADATA:
@@ -274,10 +274,10 @@ def _check_features(words: Words, *, dynamic: bool) -> None:
                 valid = f"Valid feature levels are from {level_of(VERSIONS[0])} to {level_of(VERSIONS[-1])}."
                 raise illegal_argument(f"No MetadataVersion with feature level {level}. {valid}")
             if words.has("release-version"):
-                raise Terse(f"Use --release-version instead of --feature {METADATA}=X to avoid ambiguity.")
+                raise TerseFailure(f"Use --release-version instead of --feature {METADATA}=X to avoid ambiguity.")
         elif name not in FEATURES:
             known = ", ".join(sorted(FEATURES))
-            raise Terse(f"Unsupported feature: {name}. Supported features are: {known}")
+            raise TerseFailure(f"Unsupported feature: {name}. Supported features are: {known}")
         elif not 0 <= level <= HIGHEST[name]:
             raise illegal_argument(f"No feature:{name} with feature level {level}")
         _check_level(name, level)
@@ -285,11 +285,11 @@ def _check_features(words: Words, *, dynamic: bool) -> None:
     if asked == 0 and dynamic:
         flags = "one of the flags --standalone, --initial-controllers, or --no-initial-controllers is used."
         how = "For dynamic controllers support, try removing the --feature flag for kraft.version."
-        raise Terse(f"Cannot set kraft.version to 0 if controller.quorum.voters is empty and {flags} {how}")
+        raise TerseFailure(f"Cannot set kraft.version to 0 if controller.quorum.voters is empty and {flags} {how}")
     if asked and not dynamic:
         flags = "one of the flags --standalone, --initial-controllers, or --no-initial-controllers is used."
         how = "For dynamic controllers support, try using one of --standalone, --initial-controllers, or "
-        raise Terse(
+        raise TerseFailure(
             f"Cannot set kraft.version to {asked} unless controller.quorum.voters is empty and {flags} "
             f"{how}--no-initial-controllers and removing controller.quorum.voters."
         )
@@ -302,17 +302,17 @@ def _voters(words: Words, config: NodeConfig, random: Random) -> VotersRecord | 
         how = "If you want to use dynamic quorum, please remove controller.quorum.voters and specify "
         flags = "format the node with --initial-controllers or --standalone."
         instead = "controller.quorum.bootstrap.servers instead."
-        raise Terse(f"You cannot specify controller.quorum.voters and {flags} {how}{instead}")
+        raise TerseFailure(f"You cannot specify controller.quorum.voters and {flags} {how}{instead}")
     if words.has("standalone"):
         if not config.is_controller:
-            raise Terse("You can only use --standalone on a controller.")
+            raise TerseFailure("You can only use --standalone on a controller.")
         return formatting.standalone(config, random)
     if named is not None:
         return formatting.initial_controllers(_controllers(named), config)
     if config.is_controller and not config.voters and not words.has("no-initial-controllers"):
         flags = "--standalone, --initial-controllers, or --no-initial-controllers."
         why = "Because controller.quorum.voters is not set on this controller"
-        raise Terse(f"{why}, you must specify one of the following: {flags}")
+        raise TerseFailure(f"{why}, you must specify one of the following: {flags}")
     return None
 
 
@@ -327,16 +327,16 @@ def _controllers(text: str) -> Sequence[tuple[int, str, int, bytes]]:
 
 
 def _readable(config: NodeConfig, disk: Disk) -> NodeConfig:
-    """The same node with those log directories that can be read, the others are told; Terse when none can be, or the
-    one for metadata cannot."""
+    """The same node with those log directories that can be read, the others are told; TerseFailure when none can be, or
+    the one for metadata cannot."""
     folders = _folders(config)
     broken = [folder for folder in folders if folder and _is_unreadable(folder, disk)]
     for folder in broken:
         print(f"I/O error trying to read log directory {folder}. Ignoring...")
     if len(broken) == len(folders):
-        raise Terse("No available log directories to format.")
+        raise TerseFailure("No available log directories to format.")
     if config.metadata_dir in broken:
-        raise Terse(f"{config.metadata_dir} is the directory for metadata, and cannot be left out.")
+        raise TerseFailure(f"{config.metadata_dir} is the directory for metadata, and cannot be left out.")
     if not broken:
         return config
     left = ",".join(folder for folder in config.log_dirs if folder not in broken)

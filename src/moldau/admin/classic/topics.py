@@ -14,9 +14,9 @@ from functools import partial
 from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.java_values import java_split
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
-from moldau.admin.classic.options import Given, java_integer
+from moldau.admin.classic.options import GivenOptions, java_integer
 from moldau.admin.classic.run import Finished, help_or_version, print_usage, tell
-from moldau.admin.classic.session import ADMIN_FAILED, ADMIN_OPERATION, Session, checked, no_name, read_config
+from moldau.admin.classic.session import ADMIN_FAILED, ADMIN_OPERATION, ToolSession, checked, no_name, read_config
 from moldau.admin.classic.topic_values import refuse_bad_values
 from moldau.admin.classic.topics_described import describe
 from moldau.admin.classic.topics_named import REPORTS, existing, matching
@@ -36,9 +36,9 @@ OTHER_TOOL = " (To alter topic configurations, the kafka-configs tool can be use
 def main(arguments: list[str]) -> int:
     """Run the tool; the exit status."""
     try:
-        given = Given(OPTIONS, arguments)
+        given = GivenOptions(OPTIONS, arguments)
         _check(given)
-        session = Session(read_config(given.value("command-config")), given.text("bootstrap-server"))
+        session = ToolSession(read_config(given.value("command-config")), given.text("bootstrap-server"))
     except JavaError as error:
         return tell(error)
     with session:
@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _act(session: Session, given: Given) -> None:
+def _act(session: ToolSession, given: GivenOptions) -> None:
     if given.has("create"):
         _create(session, given)
     elif given.has("alter"):
@@ -68,7 +68,7 @@ def _act(session: Session, given: Given) -> None:
 # ---- what is asked for
 
 
-def demand_one_action(given: Given) -> None:
+def demand_one_action(given: GivenOptions) -> None:
     """Print the help that was asked for, or end with the usage unless exactly one action is given."""
     if not given.arguments:
         raise Finished(print_usage(given.options, "Create, delete, describe, or change a topic."))
@@ -77,12 +77,12 @@ def demand_one_action(given: Given) -> None:
         given.refuse("Command must include exactly one action: --list, --describe, --create, --alter or --delete")
 
 
-def exclude_others(given: Given, name: str, *actions: str) -> None:
+def exclude_others(given: GivenOptions, name: str, *actions: str) -> None:
     """Refuse an option beside all actions but these."""
     given.exclude(name, [action for action in ACTIONS if action not in actions])
 
 
-def _check(given: Given) -> None:
+def _check(given: GivenOptions) -> None:
     demand_one_action(given)
     if given.has("delete-config"):
         text = "delete-config option is no longer supported and deprecated since version 4.0. "
@@ -105,7 +105,7 @@ def _check(given: Given) -> None:
     _check_combinations(given)
 
 
-def _check_combinations(given: Given) -> None:
+def _check_combinations(given: GivenOptions) -> None:
     only_with = partial(exclude_others, given)
     only_with("config", "alter", "create")
     only_with("partitions", "alter", "create")
@@ -122,7 +122,7 @@ def _check_combinations(given: Given) -> None:
     only_with("exclude-internal", "list", "describe")
 
 
-def assignment_of(given: Given) -> dict[int, list[int]]:
+def assignment_of(given: GivenOptions) -> dict[int, list[int]]:
     """Replicas by partition as --replica-assignment gives them; empty without it."""
     text = given.value("replica-assignment")
     found: dict[int, list[int]] = {}
@@ -142,7 +142,7 @@ def assignment_of(given: Given) -> dict[int, list[int]]:
     return found
 
 
-def configs_of(given: Given, known: Collection[str] | None = None) -> dict[str, str]:
+def configs_of(given: GivenOptions, known: Collection[str] | None = None) -> dict[str, str]:
     """What --config says, checked; ``known``: the keys that there are, those of this release without."""
     pairs = []
     for text in given.values("config"):
@@ -167,7 +167,7 @@ def configs_of(given: Given, known: Collection[str] | None = None) -> dict[str, 
 # ---- changes
 
 
-def _create(session: Session, given: Given) -> None:
+def _create(session: ToolSession, given: GivenOptions) -> None:
     name = given.text("topic")
     partitions, factor = given.integer("partitions"), given.integer("replication-factor")
     assignment = assignment_of(given)
@@ -194,7 +194,7 @@ def _create(session: Session, given: Given) -> None:
     print(f"Created topic {name}.")
 
 
-def _alter(session: Session, given: Given) -> None:
+def _alter(session: ToolSession, given: GivenOptions) -> None:
     count = given.integer("partitions")
     assert count is not None, "--alter without --partitions is refused"
     assignment = assignment_of(given)

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.java_order import hash_order, map_order, string_hash
 from moldau.admin.classic.kafka_errors import kafka_error
-from moldau.admin.classic.options import Given
-from moldau.admin.classic.session import Session, checked
+from moldau.admin.classic.options import GivenOptions
+from moldau.admin.classic.session import ToolSession, checked
 from moldau.admin.classic.topics_named import REPORTS, existing
 from moldau.admin.classic.uuids import java_uuid
 from moldau.client import admin
@@ -29,7 +29,7 @@ def answered_order(names: Collection[str]) -> list[str]:
     return hash_order(map_order(hash_order(names, string_hash, size), string_hash), string_hash, size)
 
 
-def describe(session: Session, given: Given) -> None:
+def describe(session: ToolSession, given: GivenOptions) -> None:
     """Print what there is to say of the topics that were asked for."""
     limit = given.integer("partition-size-limit-per-response") or 2000
     text = given.value("topic-id")
@@ -56,7 +56,7 @@ def describe(session: Session, given: Given) -> None:
         _print_topic(given, _Shown(found[name], entries, moves, alive))
 
 
-def _with_id(session: Session, given: Given, id: bytes) -> list[str]:
+def _with_id(session: ToolSession, given: GivenOptions, id: bytes) -> list[str]:
     session.know("listTopics", None)
     topics = session.cluster.client.view.topics.values()
     hide = given.has("exclude-internal")
@@ -66,7 +66,7 @@ def _with_id(session: Session, given: Given, id: bytes) -> list[str]:
     return names
 
 
-def _moving(session: Session, partitions: list[TopicPartition]) -> dict[TopicPartition, Reassignment]:
+def _moving(session: ToolSession, partitions: list[TopicPartition]) -> dict[TopicPartition, Reassignment]:
     try:
         outcome, moving = session.ask("listPartitionReassignments", admin.reassignments, partitions)
     except JavaError as error:
@@ -97,7 +97,7 @@ class _Shown(NamedTuple):
         return int(self.configs["min.insync.replicas"].value or 1)
 
 
-def _print_topic(given: Given, shown: _Shown) -> None:
+def _print_topic(given: GivenOptions, shown: _Shown) -> None:
     reports = [name for name in REPORTS if given.has(name)]
     overrides = given.has("topics-with-overrides")
     order = hash_order(shown.configs, string_hash, len(shown.configs))

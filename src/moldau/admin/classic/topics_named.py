@@ -6,13 +6,13 @@ import re
 
 from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.java_regex import NotRegex, java_pattern
-from moldau.admin.classic.options import Given
-from moldau.admin.classic.session import Session
+from moldau.admin.classic.options import GivenOptions
+from moldau.admin.classic.session import ToolSession
 
 REPORTS = ("under-replicated-partitions", "under-min-isr-partitions", "at-min-isr-partitions", "unavailable-partitions")
 
 
-def matching(session: Session, given: Given) -> list[str]:
+def matching(session: ToolSession, given: GivenOptions) -> list[str]:
     """The topics that --topic, a regular expression, names, or all; without internal ones when asked."""
     session.know("listTopics", None)
     topics = session.cluster.client.view.topics
@@ -34,7 +34,7 @@ def include_list(text: str) -> re.Pattern[str]:
         raise JavaError("java.lang.RuntimeException", f"{pattern} is an invalid regex.") from None
 
 
-def existing(session: Session, given: Given) -> list[str]:
+def existing(session: ToolSession, given: GivenOptions) -> list[str]:
     """The topics that --topic names; JavaError when there is none, but for --if-exists."""
     names = matching(session, given)
     topic = given.value("topic")

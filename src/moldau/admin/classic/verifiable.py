@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 
 from moldau.admin.classic.argparse4j import Words, reject
-from moldau.admin.classic.argparse4j_parsers import Argument, Group, Parser
+from moldau.admin.classic.argparse4j_parsers import Argument, OptionGroup, Parser
 from moldau.admin.classic.java import ILLEGAL_ARGUMENT, JavaError
 from moldau.admin.classic.java_json import compact
 from moldau.admin.classic.java_values import java_decimal
 from moldau.admin.classic.session import read_config
 
-CONNECTION = Group("connection", "Connection Group", "Group of arguments for connection to brokers")
+CONNECTION = OptionGroup("connection", "Connection OptionGroup", "OptionGroup of arguments for connection to brokers")
 COMMAND_CONFIG = Argument(
     ("--command-config",),
     "Config properties file (config options shared with command line parameters will be overridden).",

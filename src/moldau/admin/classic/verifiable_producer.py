@@ -86,9 +86,9 @@ def _run(words: Words) -> int:
     given = {"bootstrap.servers": words.value("bootstrap-server") or "", "acks": words.value("acks") or ""}
     properties = given | config_files(PARSER, words, "producer.config")
     from moldau.admin.classic.record_sender import USED, run_sender
-    from moldau.admin.classic.verifiable_sending import Run
+    from moldau.admin.classic.verifiable_sending import SendingRun
 
     tell_unused(properties, USED, TOOL)
-    run = Run(words)
+    run = SendingRun(words)
     run_sender(properties, words.value("topic") or "", run.send_all)
     return run.status

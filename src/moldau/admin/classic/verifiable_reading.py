@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from moldau.admin.classic.console_consumer_options import FOREVER, ReadOptions
+from moldau.admin.classic.console_consumer_options import FOREVER, ConsoleOptions
 from moldau.admin.classic.console_formatters import Seen
 from moldau.admin.classic.console_properties import log, tell_unused
 from moldau.admin.classic.consumer_config import USED, consumer_options
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.java_values import java_text
 from moldau.admin.classic.kafka_errors import kafka_error
-from moldau.admin.classic.options import Given
+from moldau.admin.classic.options import GivenOptions
 from moldau.admin.classic.record_reader import Reader, consumer_session, demand_group, no_offset
-from moldau.admin.classic.session import Session, empty_servers
+from moldau.admin.classic.session import ToolSession, empty_servers
 from moldau.admin.classic.verifiable import event
 from moldau.admin.signals import Raised, Signals, caught_signals
 from moldau.client.client import Refused
@@ -35,7 +35,7 @@ def read(properties: Mapping[str, str], topic: str, limit: int, *, verbose: bool
     settings = consumer_options(properties)
     demand_group(properties)
     tell_unused(properties, USED, TOOL)
-    options = ReadOptions(Given((), []), topic, None, None, 0, FOREVER, dict(properties), "", {})
+    options = ConsoleOptions(GivenOptions((), []), topic, None, None, 0, FOREVER, dict(properties), "", {})
     with caught_signals() as signals, consumer_session(properties) as session:
         consumer = Consumer(session.cluster.client, settings)
         consumer.on_assigned = lambda given: event("partitions_assigned", partitions=_listed(given))
@@ -68,7 +68,9 @@ def _close(reader: Reader | None) -> None:
 class _Run:
     """Reads until the limit."""
 
-    def __init__(self, session: Session, consumer: Consumer, limit: int, signals: Signals, *, verbose: bool) -> None:
+    def __init__(
+        self, session: ToolSession, consumer: Consumer, limit: int, signals: Signals, *, verbose: bool
+    ) -> None:
         self._session = session
         self._consumer = consumer
         self._limit = limit

@@ -15,7 +15,7 @@ from moldau.admin.classic.verifiable import event
 ENDS = (signal.SIGINT, signal.SIGTERM)
 
 
-class Run:
+class SendingRun:
     """One run: what is sent, and what is told of it."""
 
     def __init__(self, words: Words) -> None:

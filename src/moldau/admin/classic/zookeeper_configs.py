@@ -16,7 +16,7 @@ from moldau.admin.classic.configs import INVALID, pairs_of, refused
 from moldau.admin.classic.java import CONFIG_ERROR, JavaError, illegal_argument
 from moldau.admin.classic.java_order import string_hash
 from moldau.admin.classic.kafka_errors import PACKAGE
-from moldau.admin.classic.options import Given, java_integer
+from moldau.admin.classic.options import GivenOptions, java_integer
 from moldau.admin.classic.run import help_or_version
 from moldau.admin.classic.scala_sets import shown_set, table_order
 from moldau.admin.classic.session import read_config
@@ -58,7 +58,7 @@ _OF_LISTENER = re.compile(r"listener\.name\.[^.]*\.(.*)", re.DOTALL)
 def main(arguments: list[str]) -> int:
     """Run the tool; the exit status."""
     try:
-        given = Given(OPTIONS, arguments)
+        given = GivenOptions(OPTIONS, arguments)
         help_or_version(given, ABOUT)
         check(given)
         print("Warning: --zookeeper is deprecated and will be removed in a future version of Kafka.")
@@ -73,7 +73,7 @@ def main(arguments: list[str]) -> int:
         return refused(error, arguments)
 
 
-async def _describe(zk: ZooKeeper, given: Given) -> None:
+async def _describe(zk: ZooKeeper, given: GivenOptions) -> None:
     wanted = entity_in(given)
     all_users = wanted.parts == [("users", None)]
     for entity in await entities_below(zk, wanted):
@@ -83,7 +83,7 @@ async def _describe(zk: ZooKeeper, given: Given) -> None:
             print(f"Configs for {entity} are {listed}")
 
 
-async def _alter(zk: ZooKeeper, given: Given) -> None:
+async def _alter(zk: ZooKeeper, given: GivenOptions) -> None:
     added = _added(given)
     deleted = [key.strip() for key in given.values("delete-config")]
     entity = entity_in(given)
@@ -101,7 +101,7 @@ async def _alter(zk: ZooKeeper, given: Given) -> None:
     print(f"Completed updating config for entity: {entity}.")
 
 
-def _added(given: Given) -> dict[str, str]:
+def _added(given: GivenOptions) -> dict[str, str]:
     """What is to be set: of the file, or of the option."""
     added = read_config(given.value("add-config-file"))
     added.update(pairs_of(given.value("add-config"), 'in the format "key=val".'))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from moldau.admin.classic.configs_entities import DEFAULT_FLAGS, FLAGS, check_changes, check_names, entities_of
 from moldau.admin.classic.java import illegal_argument
-from moldau.admin.classic.options import Given
+from moldau.admin.classic.options import GivenOptions
 from moldau.model.named import NamedTuple
 from moldau.ports.zookeeper import NoNode, ZooKeeper
 from moldau.zookeeper import paths
@@ -43,7 +43,7 @@ def _shown(kind: str, name: str | None) -> str:
     return f"{title} '{paths.plain(name) if kind in _SANITIZED else name}'"
 
 
-def entity_in(given: Given) -> Entity:
+def entity_in(given: GivenOptions) -> Entity:
     """The entity that the options name."""
     types, names = entities_of(given)
     if types[0] not in _SANITIZED:
@@ -78,7 +78,7 @@ async def _children(zk: ZooKeeper, entity: str) -> list[str]:
         return []
 
 
-def check(given: Given) -> None:
+def check(given: GivenOptions) -> None:
     """JavaError or UsageError when the options do not go together."""
     if given.has("alter") == given.has("describe"):
         given.refuse("Command must include exactly one action: --describe, --alter")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.java_json import read_file
 from moldau.admin.classic.java_order import string_hash
-from moldau.admin.classic.options import Given, Option
+from moldau.admin.classic.options import GivenOptions, Option
 from moldau.admin.classic.reassign_files import Moves, brokers_in, executable, moves_in, text_of, topics_in
 from moldau.admin.classic.reassign_options import (
     ABOUT,
@@ -69,12 +69,12 @@ NEEDS_BROKERS = "bootstrap-server needs to be provided when replica reassignment
 
 def main(arguments: list[str]) -> int:
     """Run the tool; the exit status."""
-    given = Given(OPTIONS, arguments)
+    given = GivenOptions(OPTIONS, arguments)
     action = _action_of(given)
     if given.has("bootstrap-server"):
         ignored = "ignoring deprecated --zookeeper option because --bootstrap-server was specified."
         print(f"Warning: {ignored}  The --zookeeper option will be removed in a future version of Kafka.")
-        return run(Given(OPTIONS_OF_4_3, _without_zookeeper(arguments)))
+        return run(GivenOptions(OPTIONS_OF_4_3, _without_zookeeper(arguments)))
     print("Warning: --zookeeper is deprecated, and will be removed in a future version of Kafka.")
     work = {"verify": _verify, "generate": _generate, "execute": _execute}[action]
 
@@ -102,7 +102,7 @@ def _without_zookeeper(arguments: Sequence[str]) -> list[str]:
     return kept
 
 
-def _action_of(given: Given) -> str:
+def _action_of(given: GivenOptions) -> str:
     help_or_version(given, ABOUT)
     actions = [action for action in ACTIONS if given.has(action)]
     if len(actions) != 1:
@@ -117,7 +117,7 @@ def _action_of(given: Given) -> str:
     return action
 
 
-async def _verify(zk: ZooKeeper, given: Given) -> None:
+async def _verify(zk: ZooKeeper, given: GivenOptions) -> None:
     moves = moves_in(read_file(given.text("reassignment-json-file")), old=True)
     if moves.directories:
         raise JavaError(ADMIN_FAILED, NEEDS_BROKERS)
@@ -161,7 +161,7 @@ async def _remove_settings(zk: ZooKeeper, entity: str, keys: Sequence[str]) -> N
         await change_settings(zk, entity, {key: settings[key] for key in settings if key not in keys})
 
 
-async def _generate(zk: ZooKeeper, given: Given) -> None:
+async def _generate(zk: ZooKeeper, given: GivenOptions) -> None:
     text = read_file(given.text("topics-to-move-json-file"))
     ids = brokers_in(given.text("broker-list"), "{}")
     topics = topics_in(text, "{}")
@@ -176,7 +176,7 @@ async def _generate(zk: ZooKeeper, given: Given) -> None:
     print(f"Proposed partition reassignment configuration\n{text_of(proposed)}")
 
 
-async def _execute(zk: ZooKeeper, given: Given) -> None:
+async def _execute(zk: ZooKeeper, given: GivenOptions) -> None:
     text, rate = read_file(given.text("reassignment-json-file")), given.integer("throttle", 64)
     assert rate is not None, "it has a default"
     moves = moves_in(text, old=True)

@@ -11,7 +11,7 @@ from functools import partial
 
 from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.kafka_errors import PACKAGE
-from moldau.admin.classic.options import Given
+from moldau.admin.classic.options import GivenOptions
 from moldau.admin.classic.topics import COLLISION, assignment_of, configs_of, demand_one_action, exclude_others
 from moldau.admin.classic.topics_named import REPORTS, include_list
 from moldau.admin.classic.zookeeper_placing import live_brokers, place_replicas
@@ -32,7 +32,7 @@ _AT_BROKERS = " (the kafka-configs CLI supports altering topic configs with a --
 
 def main(arguments: list[str]) -> int:
     """Run the tool; the exit status."""
-    given = Given(OPTIONS, arguments)
+    given = GivenOptions(OPTIONS, arguments)
     _check(given)
 
     async def work(zk: ZooKeeper) -> int:
@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
     return in_zookeeper(given.text("zookeeper"), work)
 
 
-async def _act(zk: ZooKeeper, given: Given) -> None:
+async def _act(zk: ZooKeeper, given: GivenOptions) -> None:
     if given.has("create"):
         await _create(zk, given)
         return
@@ -73,7 +73,7 @@ async def _act(zk: ZooKeeper, given: Given) -> None:
 # ---- what is asked for
 
 
-def _check(given: Given) -> None:
+def _check(given: GivenOptions) -> None:
     demand_one_action(given)
     if given.has("bootstrap-server"):
         raise illegal_argument("Only one of --bootstrap-server or --zookeeper must be specified")
@@ -102,7 +102,7 @@ def _check(given: Given) -> None:
     only_with("exclude-internal", "list", "describe")
 
 
-async def _topics(zk: ZooKeeper, given: Given) -> list[str]:
+async def _topics(zk: ZooKeeper, given: GivenOptions) -> list[str]:
     """The topics that --topic, a regular expression, names, or all."""
     hide, text = given.has("exclude-internal"), given.value("topic")
     pattern = include_list(".*" if text is None else text)
@@ -113,7 +113,7 @@ async def _topics(zk: ZooKeeper, given: Given) -> list[str]:
 # ---- changes
 
 
-async def _create(zk: ZooKeeper, given: Given) -> None:
+async def _create(zk: ZooKeeper, given: GivenOptions) -> None:
     name = given.text("topic")
     partitions, factor = given.integer("partitions"), given.integer("replication-factor")
     chosen = list(assignment_of(given).values())
@@ -172,7 +172,7 @@ def _exists(name: str) -> JavaError:
 
 
 async def _alter(
-    zk: ZooKeeper, given: Given, name: str, added: dict[str, str], assignment: dict[int, list[int]]
+    zk: ZooKeeper, given: GivenOptions, name: str, added: dict[str, str], assignment: dict[int, list[int]]
 ) -> None:
     if given.has("config") or given.has("delete-config"):
         deprecated = "Altering topic configuration from this script has been deprecated and may be removed"
@@ -245,7 +245,7 @@ async def _delete(zk: ZooKeeper, name: str) -> None:
 # ---- describe
 
 
-async def _describe(zk: ZooKeeper, given: Given, names: Sequence[str]) -> None:
+async def _describe(zk: ZooKeeper, given: GivenOptions, names: Sequence[str]) -> None:
     alive = set(paths.broker_ids(await zk.children(paths.BROKER_IDS))[0])
     doomed = await zk.children(paths.DELETE_TOPICS)
     reports, overrides = [one for one in REPORTS if given.has(one)], given.has("topics-with-overrides")

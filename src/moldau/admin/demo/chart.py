@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.admin.demo.checking import mean_delays
-from moldau.admin.demo.story import Outcome
+from moldau.admin.demo.story import DemoOutcome
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +25,7 @@ _BEFORE_S, _LEAST_AFTER_S = 0.25, 0.5
 """What is shown of the time around the kill; after it, at least, and always more than the longest gap."""
 
 
-class Span(NamedTuple):
+class LeaderSpan(NamedTuple):
     """Who led a partition from when to when, in seconds; ``leader`` -1 is nobody, or one that is dead."""
 
     partition: int
@@ -34,30 +34,30 @@ class Span(NamedTuple):
     leader: int
 
 
-def spans(outcome: Outcome) -> list[Span]:
+def spans(outcome: DemoOutcome) -> list[LeaderSpan]:
     """Who led what. A broker that was killed leads nothing from then on, whoever was told so when."""
     until = max(outcome.in_table, outcome.in_sync)
     killed = next((one for one in outcome.happenings if one.what == "killed"), None)
-    found: list[Span] = []
+    found: list[LeaderSpan] = []
     for partition in sorted({change.partition for change in outcome.changes}):
         moves = [change for change in outcome.changes if change.partition == partition and change.leader_moved]
         ends = [change.at for change in moves[1:]] + [until]
         for change, end in zip(moves, ends, strict=True):
             start, leader = max(outcome.began, change.at), change.after.leader
             if killed is not None and leader == killed.broker and start < killed.at < end:
-                found.append(Span(partition, start, killed.at, leader))
+                found.append(LeaderSpan(partition, start, killed.at, leader))
                 start, leader = killed.at, -1
             if end > start:
-                found.append(Span(partition, start, end, leader))
+                found.append(LeaderSpan(partition, start, end, leader))
     return [one._replace(start=one.start - outcome.began, end=one.end - outcome.began) for one in found]
 
 
-def draw(outcome: Outcome, table: Path, path: Path) -> None:
+def draw(outcome: DemoOutcome, table: Path, path: Path) -> None:
     """Write the chart to ``path``; ``table`` is that of flights."""
     paint(outcome, mean_delays(table), path)
 
 
-def paint(outcome: Outcome, means: Mapping[tuple[str, int], float], path: Path) -> None:
+def paint(outcome: DemoOutcome, means: Mapping[tuple[str, int], float], path: Path) -> None:
     """Write the chart of an outcome, with mean delays by carrier and hour."""
     import matplotlib
 
@@ -85,7 +85,7 @@ def paint(outcome: Outcome, means: Mapping[tuple[str, int], float], path: Path) 
     pyplot.close(figure)
 
 
-def _headline(outcome: Outcome) -> str:
+def _headline(outcome: DemoOutcome) -> str:
     books = outcome.books
     return (
         f"{int(books.produced.sum()):,} flights acknowledged, {int(books.in_log.sum()):,} in the log, "
@@ -108,7 +108,7 @@ def _beside(axes: Axes, count: int) -> None:
     axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=count, frameon=False, fontsize=9, borderaxespad=0.2)
 
 
-def _pace(axes: Axes, outcome: Outcome) -> None:
+def _pace(axes: Axes, outcome: DemoOutcome) -> None:
     acks = outcome.acks
     seconds = range(min(acks.by_second, default=0), max(acks.by_second, default=0) + 1)
     times = [second + 0.5 - outcome.began for second in seconds]
@@ -119,7 +119,7 @@ def _pace(axes: Axes, outcome: Outcome) -> None:
     _titled(axes, f"flights acknowledged in each second; {gap}", up=56 if outcome.happenings else 6)
 
 
-def _total(axes: Axes, outcome: Outcome) -> None:
+def _total(axes: Axes, outcome: DemoOutcome) -> None:
     acks, began = outcome.acks, outcome.began
     sent, count = [0.0], [0]
     for second in range(min(acks.by_second, default=0), max(acks.by_second, default=0) + 1):
@@ -139,7 +139,7 @@ def _total(axes: Axes, outcome: Outcome) -> None:
     _beside(axes, 2)
 
 
-def _lead(axes: Axes, found: Sequence[Span], title: str) -> None:
+def _lead(axes: Axes, found: Sequence[LeaderSpan], title: str) -> None:
     for one in found:
         color = _color(one.leader)
         edge = color if one.leader < 0 else "none"  # so that a tenth of a second is seen among a minute
@@ -155,7 +155,7 @@ def _lead(axes: Axes, found: Sequence[Span], title: str) -> None:
     _beside(axes, len(leaders))
 
 
-def _close(axes: Axes, outcome: Outcome, found: Sequence[Span]) -> None:
+def _close(axes: Axes, outcome: DemoOutcome, found: Sequence[LeaderSpan]) -> None:
     """The time around the kill, in milliseconds, with the length of each gap behind it."""
     killed = next((one for one in outcome.happenings if one.what == "killed"), None)
     if killed is None:
@@ -185,7 +185,7 @@ def _close(axes: Axes, outcome: Outcome, found: Sequence[Span]) -> None:
     _separated(axes.xaxis)
 
 
-def _mark(axes: Axes, outcome: Outcome, *, told: bool) -> None:
+def _mark(axes: Axes, outcome: DemoOutcome, *, told: bool) -> None:
     """Lines where a broker died, was started, and was in sync again; said above the plot when ``told``."""
     marks = [(one.at, f"broker {one.broker} {one.what}") for one in outcome.happenings]
     if marks:

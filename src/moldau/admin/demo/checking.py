@@ -10,14 +10,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from moldau.admin.demo.data import Message, delays, id_of
+from moldau.admin.demo.data import Flight, delays, id_of
 from moldau.admin.demo.producing import Acks
 
 Counts = npt.NDArray[np.int64]
 _READ_TIMEOUT_S = 60.0
 
 
-class Books(NamedTuple):
+class FlightCounts(NamedTuple):
     """How often each flight was seen in the log and in the table, and whether the sums are those of the data."""
 
     produced: Counts
@@ -44,14 +44,14 @@ class Books(NamedTuple):
         return once and self.totals_right and self.commits == self.batches
 
 
-def check(messages: Sequence[Message], acks: Acks, bootstrap_servers: str, topic: str, table: Path) -> Books:
+def check(messages: Sequence[Flight], acks: Acks, bootstrap_servers: str, topic: str, table: Path) -> FlightCounts:
     """Read the log with a foreign client and the table with delta-rs, and compare flight by flight."""
     from deltalake import DeltaTable
 
     found = DeltaTable(str(table))
     ids = found.to_pyarrow_table(columns=["id"])["id"].to_numpy()
     marked = [entry["moldau.batch"] for entry in found.history() if "moldau.batch" in entry]
-    return Books(
+    return FlightCounts(
         np.frombuffer(bytes(acks.seen), np.uint8).astype(np.int64),
         _count(read_ids(bootstrap_servers, topic), len(messages)),
         _count(ids, len(messages)),

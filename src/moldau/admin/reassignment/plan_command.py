@@ -24,10 +24,10 @@ from moldau.admin.findings import some
 from moldau.admin.main import fail
 from moldau.admin.output import say, show_one
 from moldau.admin.plans import Plan
-from moldau.admin.rate import Rate, bytes_text, time_text
+from moldau.admin.rate import RateArgument, bytes_text, time_text
 from moldau.admin.reassignment import journal as journals
 from moldau.admin.reassignment.cluster import current, ids, listed, read, targets
-from moldau.admin.reassignment.planning import GOALS, Impossible, Planner
+from moldau.admin.reassignment.planning import GOALS, Impossible, PlanBuilder
 from moldau.admin.reassignment.summary import Summary, summarize
 from moldau.model import TopicPartition
 from moldau.model.counted import counted
@@ -82,7 +82,9 @@ class PlanOptions(TypedDict):
     "--topic", "names", multiple=True, shell_complete=complete_topics, help="Only this topic; may be given again."
 )
 @click.option("--topics", "pattern", help="Only topics of which this regular expression matches the whole name.")
-@click.option("--throttle", type=Rate(), help="Tell how long it takes when a broker spends so much a second: 50MB.")
+@click.option(
+    "--throttle", type=RateArgument(), help="Tell how long it takes when a broker spends so much a second: 50MB."
+)
 @click.option(
     "--load", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
     help="Take the partitions' bytes from what `moldau job load -o json` wrote, and not from the brokers.",
@@ -122,7 +124,7 @@ def plan(
         sizes = _sizes(talk, racks, before, goals) if options["load"] is None else read(options["load"], sizes_in)
         leaders = {TopicPartition(name, n): part.leader for name, topic in talk.cluster.topics().items()
                    for n, part in topic.partitions.items()}  # fmt: skip
-    planner = Planner(before, racks, sizes)
+    planner = PlanBuilder(before, racks, sizes)
     try:
         _plan(planner, options, goals, {id for held in everything.values() for id in held} | set(racks))
     except Impossible as error:
@@ -165,7 +167,7 @@ def _goals(text: str | None) -> list[str]:
     return goals
 
 
-def _plan(planner: Planner, options: PlanOptions, goals: Collection[str], known: set[int]) -> None:
+def _plan(planner: PlanBuilder, options: PlanOptions, goals: Collection[str], known: set[int]) -> None:
     if options["drain"] is not None:
         gone = ids("--drain", options["drain"])
         _demand_known(gone, known)

@@ -31,7 +31,7 @@ class Impossible(ValueError):
     """There is no such plan; the text says why."""
 
 
-class Planner:
+class PlanBuilder:
     """A plan in the making.
 
     Args:

@@ -12,7 +12,7 @@ from moldau.admin.files import write_whole
 from moldau.admin.main import fail
 from moldau.admin.reassignment import journal as journals
 from moldau.admin.reassignment.journal import BadJournal, Busy, Journal
-from moldau.admin.throttles import Throttles, throttled, unthrottle
+from moldau.admin.throttles import ThrottlesSet, throttled, unthrottle
 from moldau.model import TopicPartition
 from moldau.model.counted import counted
 
@@ -22,19 +22,19 @@ def record_of(plan: Path) -> Path:
     return plan.with_name(plan.name + ".throttles")
 
 
-def throttles_of(plan: Path) -> Throttles:
+def throttles_of(plan: Path) -> ThrottlesSet:
     """What was set for a plan; nothing when nothing is recorded. Ends the command when the record is damaged."""
     path = record_of(plan)
     try:
-        return Throttles.from_json(json.loads(path.read_text(encoding="utf-8")))
+        return ThrottlesSet.from_json(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
-        return Throttles()
+        return ThrottlesSet()
     except ValueError as error:
         fail(f"{path}: {error}", 2)
         raise
 
 
-def save_throttles(plan: Path, made: Throttles) -> None:
+def save_throttles(plan: Path, made: ThrottlesSet) -> None:
     """Record what is about to be set, or what is left of it; no record is kept of nothing."""
     if made:
         write_whole(record_of(plan), json.dumps(made.as_json(), indent=1) + "\n")

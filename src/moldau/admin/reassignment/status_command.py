@@ -25,16 +25,16 @@ from moldau.admin.reassignment.journal import CANCELLING, ENDED, ROLLING_BACK, R
 from moldau.admin.reassignment.waits import (
     Answering,
     Downs,
-    Known,
     Sizes,
     Wait,
+    WaitFacts,
     dead_of,
     not_alive,
     sizes_of,
     text_of,
     waits_of,
 )  # fmt: skip
-from moldau.admin.reassignment.waves import Shown
+from moldau.admin.reassignment.waves import ObservedPartition
 from moldau.client.admin import Reassignment
 from moldau.model import TopicPartition
 from moldau.model.counted import counted
@@ -45,7 +45,7 @@ UNDER_WAY = (RUNNING, CANCELLING, ROLLING_BACK)
 """States in which a process is to carry the plan out."""
 
 
-class Row(TypedDict):
+class PartitionProgress(TypedDict):
     """How far a partition is."""
 
     topic: str
@@ -76,7 +76,7 @@ class Report(TypedDict):
     counts: dict[str, int]
     missing_brokers: list[int]
     bytes_per_second: int | None
-    partitions: list[Row]
+    partitions: list[PartitionProgress]
 
 
 @click.command()
@@ -125,7 +125,7 @@ class _Watched:
     report: Report
 
     def __init__(self) -> None:
-        self._before: tuple[float, Sequence[Row]] | None = None
+        self._before: tuple[float, Sequence[PartitionProgress]] | None = None
         self._downs, self._answering = Downs(), Answering()
 
     def ask(
@@ -157,7 +157,7 @@ def _look(
     moving = listed(talk, list(goal))
     topics = talk.cluster.topics({p.topic for p in goal})
     shown = {
-        TopicPartition(name, number): Shown(part.replicas, part.leader, part.isr, part.offline)
+        TopicPartition(name, number): ObservedPartition(part.replicas, part.leader, part.isr, part.offline)
         for name, topic in topics.items()
         for number, part in topic.partitions.items()
     }
@@ -170,14 +170,14 @@ def _look(
     states = waves.with_directories(states, not_there, has_ended=journal is not None and journal.state in ENDED)
     under_way = {p: one for p, one in moving.items() if p in shown}
     alive: set[int] = set(talk.cluster.brokers())
-    waits = {p: waits_of(p, shown[p], one, Known(alive)) for p, one in under_way.items()}
+    waits = {p: waits_of(p, shown[p], one, WaitFacts(alive)) for p, one in under_way.items()}
     alive = answering.still_alive(talk, waits, alive)
-    waits = {p: waits_of(p, shown[p], one, Known(alive)) for p, one in under_way.items()}
+    waits = {p: waits_of(p, shown[p], one, WaitFacts(alive)) for p, one in under_way.items()}
     since = downs.poll(talk, dead_of(waits), alive)
     waited = {wait["broker"] for some in waits.values() for wait in some}
     brokers = ({b for p, one in under_way.items() for b in (*one.adding, shown[p].leader)} | waited) & alive
     sizes = sizes_of(talk, brokers) if brokers else Sizes()
-    waits = {p: waits_of(p, shown[p], one, Known(alive, sizes, since)) for p, one in under_way.items()}
+    waits = {p: waits_of(p, shown[p], one, WaitFacts(alive, sizes, since)) for p, one in under_way.items()}
     rows = [_row(p, (state, shown.get(p)), goal[p], moving.get(p), sizes) for p, state in sorted(states.items())]
     for row in rows:
         p = TopicPartition(row["topic"], row["partition"])
@@ -196,10 +196,14 @@ def _look(
 
 
 def _row(
-    p: TopicPartition, state: tuple[str, Shown | None], wanted: Sequence[int], moving: Reassignment | None, sizes: Sizes
-) -> Row:
+    p: TopicPartition,
+    state: tuple[str, ObservedPartition | None],
+    wanted: Sequence[int],
+    moving: Reassignment | None,
+    sizes: Sizes,
+) -> PartitionProgress:
     how_far, shown = state
-    row: Row = {
+    row: PartitionProgress = {
         "topic": p.topic, "partition": p.partition, "status": how_far,
         "replicas": None if shown is None else list(shown.replicas), "wanted": list(wanted),
         "percent": None, "bytes": None, "bytes_copied": None, "leader": None if shown is None else shown.leader,
@@ -216,7 +220,7 @@ def _row(
     return row
 
 
-def _speed(before: Sequence[Row], after: Sequence[Row], seconds: float) -> int | None:
+def _speed(before: Sequence[PartitionProgress], after: Sequence[PartitionProgress], seconds: float) -> int | None:
     """Bytes a second that were copied between two looks, of the partitions of which both know it; one that has ended
     meanwhile got the rest. None when of none."""
     now = {(row["topic"], row["partition"]): row for row in after}
@@ -242,7 +246,7 @@ def _print(report: Report, everything: bool, output: str, path: Path) -> None:
     directories.tell({TopicPartition(row["topic"], row["partition"]): row["misplaced"] for row in report["partitions"]})
 
 
-def _told(row: Row) -> dict[str, str]:
+def _told(row: PartitionProgress) -> dict[str, str]:
     """Words for what a move has, and nobody tells: "-" says that there is nothing of the kind."""
     if row["status"] != waves.MOVING:
         return {}

@@ -34,7 +34,7 @@ class BrokerLoad:
 
 
 @dataclass
-class Skew:
+class Imbalance:
     """How uneven one thing is, in per cent: (most - least) / average. Over live brokers, and afterwards over those of
     them that are to hold replicas.
     """
@@ -56,7 +56,7 @@ class Summary:
     too_few_racks_after: int
     seconds: float | None
     brokers: list[BrokerLoad]
-    skew: list[Skew]
+    skew: list[Imbalance]
 
     def as_json(self) -> dict[str, object]:
         """The summary as ``json.dumps`` takes it."""
@@ -105,9 +105,9 @@ def summarize(
         seconds=None if rate is None else max((max(b.bytes_in, b.bytes_out) / rate for b in loads.values()), default=0),
         brokers=list(loads.values()),
         skew=[
-            Skew("replicas", _skew(b.replicas for b in live), _skew(b.replicas_after for b in left)),
-            Skew("leaders", _skew(b.leaders for b in live), _skew(b.leaders_after for b in left)),
-            Skew("bytes", _skew(b.bytes for b in live), _skew(b.bytes_after for b in left)),
+            Imbalance("replicas", _skew(b.replicas for b in live), _skew(b.replicas_after for b in left)),
+            Imbalance("leaders", _skew(b.leaders for b in live), _skew(b.leaders_after for b in left)),
+            Imbalance("bytes", _skew(b.bytes for b in live), _skew(b.bytes_after for b in left)),
         ],
     )
 

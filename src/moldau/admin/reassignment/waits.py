@@ -15,7 +15,7 @@ from typing import NamedTuple, TypedDict
 from moldau.admin.asking import Talk, note, silent_brokers
 from moldau.admin.each_broker import told_directories
 from moldau.admin.rate import bytes_text
-from moldau.admin.reassignment.waves import Shown
+from moldau.admin.reassignment.waves import ObservedPartition
 from moldau.client import admin
 from moldau.client.admin import Reassignment
 from moldau.client.client import Refused
@@ -62,7 +62,7 @@ class Sizes(NamedTuple):
         return free if behind is not None and free is not None and free < behind else None
 
 
-class Known(NamedTuple):
+class WaitFacts(NamedTuple):
     """What waits are told from."""
 
     alive: Collection[int]
@@ -83,7 +83,7 @@ class Wait(TypedDict):
     """What is free in its log directory, where that is less than it lacks."""
 
 
-def waits_of(p: TopicPartition, now: Shown, one: Reassignment, known: Known) -> list[Wait]:
+def waits_of(p: TopicPartition, now: ObservedPartition, one: Reassignment, known: WaitFacts) -> list[Wait]:
     """Whom the move of a partition waits for, the dead ones first."""
     lacking = [r for r in one.replicas if r not in one.removing and r not in now.isr]
     if now.leader == NO_LEADER:  # those of the ISR alone may lead
@@ -92,7 +92,7 @@ def waits_of(p: TopicPartition, now: Shown, one: Reassignment, known: Known) -> 
     return sorted(waits, key=lambda wait: (wait["state"] not in (DOWN, OFFLINE), wait["broker"]))
 
 
-def _wait(p: TopicPartition, now: Shown, broker: int, known: Known) -> Wait:
+def _wait(p: TopicPartition, now: ObservedPartition, broker: int, known: WaitFacts) -> Wait:
     if broker not in known.alive:
         return {
             "broker": broker,
@@ -240,16 +240,16 @@ class WaitReporter:
 
     def tell(
         self,
-        shown: Mapping[TopicPartition, Shown],
+        shown: Mapping[TopicPartition, ObservedPartition],
         moving: Mapping[TopicPartition, Reassignment],
         alive: Collection[int],
     ) -> list[int]:
         """Note what is new; the dead brokers that moves wait for."""
-        waits = {p: waits_of(p, shown[p], one, Known(alive)) for p, one in moving.items() if p in shown}
+        waits = {p: waits_of(p, shown[p], one, WaitFacts(alive)) for p, one in moving.items() if p in shown}
         alive = self._answering.still_alive(self._talk, waits, alive)
-        waits = {p: waits_of(p, shown[p], moving[p], Known(alive)) for p in waits}
+        waits = {p: waits_of(p, shown[p], moving[p], WaitFacts(alive)) for p in waits}
         since = self._downs.poll(self._talk, dead_of(waits), alive)
-        waits = {p: waits_of(p, shown[p], moving[p], Known(alive, since=since)) for p in waits}
+        waits = {p: waits_of(p, shown[p], moving[p], WaitFacts(alive, since=since)) for p in waits}
         dead = {
             p: text_of(stuck)
             for p, some in sorted(waits.items())
@@ -265,7 +265,7 @@ class WaitReporter:
             self._changed_s, self._pause_s = now_s, min(2 * self._pause_s, LONGEST_PAUSE_S)
             asked = {wait["broker"] for some in waits.values() for wait in some} | {shown[p].leader for p in waits}
             sizes = self._sizes_of(asked & set(alive))
-            _note({p: text_of(waits_of(p, shown[p], moving[p], Known(alive, sizes, since))) for p in sorted(waits)})
+            _note({p: text_of(waits_of(p, shown[p], moving[p], WaitFacts(alive, sizes, since))) for p in sorted(waits)})
         return dead_of(waits)
 
     def _sizes_of(self, brokers: Collection[int]) -> Sizes:

@@ -16,7 +16,7 @@ GONE, MOVING, FINISHED, WAITING, OTHERWISE = "gone", "moving", "done", "waiting"
 CHANGING_DIRECTORY, UNKNOWN = "changing directory", "unknown"
 
 
-class Shown(NamedTuple):
+class ObservedPartition(NamedTuple):
     """What the cluster says of a partition."""
 
     replicas: Sequence[int]
@@ -26,7 +26,7 @@ class Shown(NamedTuple):
     """Replicas whose broker, or whose log directory there, is away."""
 
 
-class Limits(NamedTuple):
+class MoveLimits(NamedTuple):
     """How many moves may be under way at once."""
 
     total: int
@@ -37,7 +37,7 @@ Plan = Mapping[TopicPartition, Sequence[int]]
 
 
 def stand(
-    goal: Plan, origin: Plan, shown: Mapping[TopicPartition, Shown], moving: Collection[TopicPartition]
+    goal: Plan, origin: Plan, shown: Mapping[TopicPartition, ObservedPartition], moving: Collection[TopicPartition]
 ) -> dict[TopicPartition, str]:
     """How far each partition is: gone, moving, done, waiting, or otherwise than the plan knows.
 
@@ -70,9 +70,9 @@ def with_directories(
 def next_moves(
     waiting: Sequence[TopicPartition],
     goal: Plan,
-    shown: Mapping[TopicPartition, Shown],
+    shown: Mapping[TopicPartition, ObservedPartition],
     moving: Mapping[TopicPartition, Reassignment],
-    limits: Limits,
+    limits: MoveLimits,
 ) -> list[TopicPartition]:
     """The moves that may begin now, in the plan's order. A broker takes part that gets a replica, or is copied from.
 

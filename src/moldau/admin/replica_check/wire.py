@@ -9,12 +9,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
-from moldau.client.client import Node
+from moldau.client.client import ForNode
 from moldau.client.reading import FetchOptions, fetch_request, fetch_version_bound
 from moldau.client.sync import Cluster
 from moldau.client.view import Partition
-from moldau.clusterdata.replica_check.comparing import Batch, Finding, ReplicaVerdict, compare, compare_records
-from moldau.clusterdata.replica_check.folders import Pace
+from moldau.clusterdata.replica_check.comparing import (
+    ComparedBatch,
+    ReplicaFinding,
+    ReplicaVerdict,
+    compare,
+    compare_records,
+)
+from moldau.clusterdata.replica_check.folders import ReadPace
 from moldau.model import Code, TopicPartition
 from moldau.model.counted import counted
 from moldau.wire.batch import BatchHeader, check, headers, records
@@ -37,10 +43,10 @@ _AWAY = frozenset({
 })  # fmt: skip
 
 
-class Failed(Exception):
+class ReplicaUnreadable(Exception):
     """A replica cannot be read; the finding says why."""
 
-    def __init__(self, finding: Finding) -> None:
+    def __init__(self, finding: ReplicaFinding) -> None:
         super().__init__(finding.detail)
         self.finding = finding
 
@@ -53,14 +59,14 @@ class Remote:
     """One replica, as its broker serves it."""
 
     def __init__(
-        self, cluster: Cluster, partition: TopicPartition, broker: int, pace: Pace, silent: Silent | None = None
+        self, cluster: Cluster, partition: TopicPartition, broker: int, pace: ReadPace, silent: Silent | None = None
     ) -> None:
         self._silent: Silent = {} if silent is None else silent
         self._cluster = cluster
         self._partition = partition
         self._broker = broker
         self._pace = pace
-        self.failed: Finding | None = None
+        self.failed: ReplicaFinding | None = None
         self.reached = 0
         """The offset up to which it was read."""
         self.compacted = False
@@ -69,10 +75,10 @@ class Remote:
     def fetch(
         self, offset: int, options: FetchOptions = FETCH, throttled_s: float = THROTTLED_S
     ) -> FetchResponse.PartitionData:
-        """What the broker answers from an offset on; Failed when it cannot be had."""
+        """What the broker answers from an offset on; ReplicaUnreadable when it cannot be had."""
         until, why = self._silent.get(self._broker, (0.0, ""))
         if time.monotonic() < until:
-            raise Failed(Finding(self._broker, ReplicaVerdict.UNREACHABLE, None, why))
+            raise ReplicaUnreadable(ReplicaFinding(self._broker, ReplicaVerdict.UNREACHABLE, None, why))
         client = self._cluster.client
         request = fetch_request(client, self._partition, offset, options)
         request.topics[0].partitions[0].current_leader_epoch = -1
@@ -80,7 +86,7 @@ class Remote:
             answer = self._cluster.run(
                 client.ask(
                     request,
-                    Node(self._broker),
+                    ForNode(self._broker),
                     again=frozenset(),
                     highest=fetch_version_bound(request),
                     timeout_ms=ASK_MS,
@@ -89,22 +95,30 @@ class Remote:
             )
         except OSError as error:
             self._silent[self._broker] = time.monotonic() + SILENT_S, str(error)
-            raise Failed(Finding(self._broker, ReplicaVerdict.UNREACHABLE, None, str(error))) from None
+            raise ReplicaUnreadable(
+                ReplicaFinding(self._broker, ReplicaVerdict.UNREACHABLE, None, str(error))
+            ) from None
         if not answer.error_code and not answer.responses and throttled_s > 0:  # over a quota: nothing was read
             time.sleep(max(answer.throttle_time_ms / 1000, 0.1))
             return self.fetch(offset, options, throttled_s - max(answer.throttle_time_ms / 1000, 0.1))
         if answer.error_code or not answer.responses:
-            raise Failed(Finding(self._broker, ReplicaVerdict.UNREACHABLE, None, Code(answer.error_code).name))
+            raise ReplicaUnreadable(
+                ReplicaFinding(self._broker, ReplicaVerdict.UNREACHABLE, None, Code(answer.error_code).name)
+            )
         part: FetchResponse.PartitionData = answer.responses[0].partitions[0]
         if Code(part.error_code) in _AWAY:
-            raise Failed(Finding(self._broker, ReplicaVerdict.MISSING, None, Code(part.error_code).name))
+            raise ReplicaUnreadable(
+                ReplicaFinding(self._broker, ReplicaVerdict.MISSING, None, Code(part.error_code).name)
+            )
         return part
 
-    def batches(self, start: int, until: int) -> Iterator[Batch]:
+    def batches(self, start: int, until: int) -> Iterator[ComparedBatch]:
         """Its batches from an offset on; the end of what it has, or can give, is the end."""
         for data, position, header in self._read(start, until):
             sound = not check(data, position, header)
-            yield Batch(header.base_offset, header.last_offset, header.leader_epoch, header.size, header.crc, sound)
+            yield ComparedBatch(
+                header.base_offset, header.last_offset, header.leader_epoch, header.size, header.crc, sound
+            )
 
     def records(self, start: int, until: int) -> Iterator[tuple[int, object]]:
         """Its records from an offset on; the end of what it has, or can give, is the end, and so is damage."""
@@ -114,7 +128,7 @@ class Remote:
                     raise BatchError("its checksum is wrong")
                 found = list(records(data, position))
             except BatchError as error:
-                self.failed = Finding(self._broker, ReplicaVerdict.DIVERGED, header.base_offset, str(error))
+                self.failed = ReplicaFinding(self._broker, ReplicaVerdict.DIVERGED, header.base_offset, str(error))
                 return
             for one in found:
                 if one.offset >= start:
@@ -126,7 +140,7 @@ class Remote:
         while offset < until:
             try:
                 part = self.fetch(offset)
-            except Failed as failed:
+            except ReplicaUnreadable as failed:
                 self.failed = failed.finding
                 return
             data = b"" if part.records is None else part.records
@@ -147,20 +161,22 @@ class Remote:
             elif time.monotonic() > deadline:
                 return
 
-    def _refused(self, offset: int, code: Code) -> Finding:
+    def _refused(self, offset: int, code: Code) -> ReplicaFinding:
         """What it means that the broker gives an error instead of the records that begin at an offset."""
         if code is Code.CORRUPT_MESSAGE:  # a broker of Moldau sends nothing of which the checksum is wrong
-            return Finding(self._broker, ReplicaVerdict.DIVERGED, offset, "damaged on its disk (CORRUPT_MESSAGE)")
+            return ReplicaFinding(
+                self._broker, ReplicaVerdict.DIVERGED, offset, "damaged on its disk (CORRUPT_MESSAGE)"
+            )
         if code is Code.OFFSET_OUT_OF_RANGE:
-            return Finding(
+            return ReplicaFinding(
                 self._broker, ReplicaVerdict.LAGGING, offset, "its log does not reach there (OFFSET_OUT_OF_RANGE)"
             )
-        return Finding(self._broker, ReplicaVerdict.UNREACHABLE, offset, code.name)
+        return ReplicaFinding(self._broker, ReplicaVerdict.UNREACHABLE, offset, code.name)
 
 
 def verify(
-    cluster: Cluster, partition: TopicPartition, known: Partition, pace: Pace, *, compacted: bool, silent: Silent
-) -> list[Finding]:
+    cluster: Cluster, partition: TopicPartition, known: Partition, pace: ReadPace, *, compacted: bool, silent: Silent
+) -> list[ReplicaFinding]:
     """Compare the replicas of a partition up to its leader's high watermark.
 
     Compacted logs differ in their batches by right: of such only checksums are looked at, each replica for itself. A
@@ -168,18 +184,18 @@ def verify(
     are compared instead.
     """
     remotes = {id: Remote(cluster, partition, id, pace, silent) for id in known.replicas}
-    failed: dict[int, Finding] = {}
+    failed: dict[int, ReplicaFinding] = {}
     starts, until = [0], 0
     for id, remote in remotes.items():
         try:
             part = remote.fetch(0, FIRST)
             starts.append(part.log_start_offset)
             until = part.high_watermark if id == known.leader else until
-        except Failed as error:
+        except ReplicaUnreadable as error:
             failed[id] = error.finding
     if known.leader not in remotes or known.leader in failed:
         text = "its leader cannot be read, so nobody says up to where"
-        return [failed.get(id, Finding(id, ReplicaVerdict.UNREACHABLE, None, text)) for id in known.replicas]
+        return [failed.get(id, ReplicaFinding(id, ReplicaVerdict.UNREACHABLE, None, text)) for id in known.replicas]
     alive = [id for id in known.replicas if id not in failed]
     start = max(starts)
     groups: Sequence[Sequence[int]] = [[id] for id in alive] if compacted else [alive]
@@ -197,7 +213,7 @@ def verify(
     return [failed[id] for id in known.replicas]
 
 
-def _reaching(finding: Finding, reached: int, until: int) -> Finding:
+def _reaching(finding: ReplicaFinding, reached: int, until: int) -> ReplicaFinding:
     """The finding, or that the replica ends before what was to be compared."""
     if finding.verdict is ReplicaVerdict.OK and reached < until:
         behind = f"{counted(until - reached, 'offset')} behind"

@@ -12,7 +12,14 @@ from collections.abc import Callable, Generator
 from moldau.broker.loop import Pace, run_in_slices
 from moldau.broker.replicas.manager import ReplicaManager
 from moldau.broker.replicas.replica import Key, Replica
-from moldau.broker.replicas.transactions import ALLOWED, MOVED_ON, REQUEST_BYTES, Begun, Producing, TransactionVerdict
+from moldau.broker.replicas.transactions import (
+    ALLOWED,
+    MOVED_ON,
+    REQUEST_BYTES,
+    ExaminedPartition,
+    Producing,
+    TransactionVerdict,
+)
 from moldau.model import Code, TopicPartition
 from moldau.model.named import NamedTuple
 from moldau.storage import LogError
@@ -43,7 +50,7 @@ class Permits:
         self._version = version
         self._find = find
         self._verdicts: dict[Key, TransactionVerdict] = {}
-        self._begun: dict[Key, tuple[Replica, int, Begun]] = {}
+        self._begun: dict[Key, tuple[Replica, int, ExaminedPartition]] = {}
         self._size = 0
         self._is_refused = False
 

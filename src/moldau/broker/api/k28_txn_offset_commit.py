@@ -15,9 +15,9 @@ from moldau.broker.controller.topic_creation import OFFSETS
 from moldau.broker.loop import Pace, run_in_slices
 from moldau.broker.network.context import Context
 from moldau.broker.replicas.replica import Replica
-from moldau.broker.replicas.transactions import ABORTABLE_SINCE, TELLS_SINCE, Begun, Producing
+from moldau.broker.replicas.transactions import ABORTABLE_SINCE, TELLS_SINCE, ExaminedPartition, Producing
 from moldau.broker.services import BrokerServices
-from moldau.groups.facts import CommitItem, Producer, TxnCommit
+from moldau.groups.facts import CommitItem, TransactionalWriter, TxnCommit
 from moldau.model import Code
 from moldau.storage import LogError
 from moldau.wire.messages.k28_txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
@@ -54,7 +54,11 @@ async def handle(node: BrokerServices, request: TxnOffsetCommitRequest, context:
 
 
 async def _permitted(
-    node: BrokerServices, request: TxnOffsetCommitRequest, replica: Replica, version: int, begun: list[Begun]
+    node: BrokerServices,
+    request: TxnOffsetCommitRequest,
+    replica: Replica,
+    version: int,
+    begun: list[ExaminedPartition],
 ) -> Code:
     """What the coordinator says; the last of ``begun`` is how the partition was when it was asked."""
     produce = PRODUCE_VERSIONS.get(version, ABORTABLE_SINCE - 1)
@@ -70,7 +74,7 @@ async def _permitted(
 
 async def _put(node: BrokerServices, request: TxnOffsetCommitRequest) -> Message:
     answer = TxnOffsetCommitResponse()
-    producer = Producer(request.producer_id, request.producer_epoch)
+    producer = TransactionalWriter(request.producer_id, request.producer_epoch)
 
     def request_of(items: tuple[CommitItem, ...]) -> TxnCommit:
         return TxnCommit(

@@ -18,9 +18,9 @@ from moldau.controller.topics import bad_name
 from moldau.image import Image
 from moldau.image.configs import (
     CLUSTER,
+    ConfigSource,
     ResourceType,
     Setting,
-    Source,
     broker_settings,
     broker_synonyms,
     client_metrics_settings,
@@ -145,7 +145,7 @@ def _resource(node: NodeServices, type: int, name: str) -> Described | tuple[Cod
             own = image.config(ResourceType.BROKER, CLUSTER)
             return Described(
                 sorted(own),
-                lambda key: [Setting(key, own[key], Source.DYNAMIC_DEFAULT_BROKER)],
+                lambda key: [Setting(key, own[key], ConfigSource.DYNAMIC_DEFAULT_BROKER)],
                 _KEYS_OF_BROKERS,
                 True,
             )
@@ -170,7 +170,9 @@ def _smaller_resource(node: NodeServices, type: int, name: str) -> Described | t
         found = levels()
         what = "How much this logger writes."
         keys = {key: ConfigKey(key, Kind.STRING, None, what, one_of=tuple(LEVELS)) for key in found}
-        return Described(list(found), lambda key: [Setting(key, found[key], Source.DYNAMIC_BROKER_LOGGER)], keys, True)
+        return Described(
+            list(found), lambda key: [Setting(key, found[key], ConfigSource.DYNAMIC_BROKER_LOGGER)], keys, True
+        )
     if type == ResourceType.GROUP:
         if not name:
             return Code.INVALID_REQUEST, "Group name must not be empty"
@@ -208,7 +210,7 @@ def _entry(
         entry.synonyms = [
             _synonym(one, secret=secret)
             for one in settings
-            if one.value is not None or one.source is not Source.DEFAULT
+            if one.value is not None or one.source is not ConfigSource.DEFAULT
         ]
     if request.include_documentation and key is not None:
         entry.documentation = key.doc if key.effect else f"{key.doc} {WITHOUT_EFFECT}"

@@ -38,7 +38,6 @@ from moldau.groups.facts import (
     Leave,
     ListGroups,
     Now,
-    Producer,
     Reply,
     Schedule,
     ShardReply,
@@ -46,6 +45,7 @@ from moldau.groups.facts import (
     SyncGroup,
     TimerKey,
     TopicsDeleted,
+    TransactionalWriter,
     TransactionEnded,
     refuse,
 )
@@ -444,7 +444,7 @@ class Coordinator:
             self._arm(self._heap[0][0])
 
 
-def _producer_of(append: Append | AppendInTransaction) -> Producer | None:
+def _producer_of(append: Append | AppendInTransaction) -> TransactionalWriter | None:
     return append.producer if isinstance(append, AppendInTransaction) else None
 
 

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable, Iterator
 
 from moldau.groups.codec import pack, unpack
-from moldau.groups.facts import Producer
+from moldau.groups.facts import TransactionalWriter
 from moldau.groups.group import INT32_MAX
 from moldau.groups.records import GroupRecord, OffsetRecord, OtherGroupRecord, Record, ReplayedRecord
 from moldau.model import Code
@@ -52,7 +52,7 @@ def batches_of(
     appends: Iterable[tuple[int, tuple[Record, ...]]],
     wall_ms: int,
     max_bytes: int,
-    producer: Producer | None = None,
+    producer: TransactionalWriter | None = None,
     record_bytes_max: int = INT32_MAX,
 ) -> Iterator[OffsetsBatch | Unwritable]:
     """As few batches as ``max_bytes`` allows, of the producer's transaction if there is one; an append is never split.
@@ -88,7 +88,7 @@ def _least_bytes(record: Record) -> int:
     return sum(len(member.subscription) + len(member.assignment) for member in record.value.members)
 
 
-def _finished(builder: batch.Builder, producer: Producer | None) -> bytes:
+def _finished(builder: batch.Builder, producer: TransactionalWriter | None) -> bytes:
     if producer is None:
         return builder.finish()
     return builder.finish(producer_id=producer.id, producer_epoch=producer.epoch, transactional=True)

@@ -29,21 +29,21 @@ def note_path(folder: str) -> str:
     return f"{folder}/{NOTE}"
 
 
-class Noted(NamedTuple):
+class CommittedOffset(NamedTuple):
     """Up to where the log was committed, and in which epoch."""
 
     offset: int
     epoch: int
 
 
-def note_of(disk: Disk, folder: str, cluster_id: str, directory_id: bytes | None) -> Noted:
+def note_of(disk: Disk, folder: str, cluster_id: str, directory_id: bytes | None) -> CommittedOffset:
     """What the note says; 0 and 0 when there is none, it is damaged, or the directory was formatted since and has
     another id."""
     with suppress(OSError, ValueError):  # one guard less, and no reason not to start
         owner, offset, epoch = disk.read(note_path(folder)).decode().splitlines()
         if owner == _owner(cluster_id, directory_id) and int(offset) >= 0 and 0 <= int(epoch) <= EPOCH_MAX:
-            return Noted(int(offset), int(epoch))
-    return Noted(0, 0)
+            return CommittedOffset(int(offset), int(epoch))
+    return CommittedOffset(0, 0)
 
 
 def _owner(cluster_id: str, directory_id: bytes | None) -> str:
@@ -60,9 +60,9 @@ class CommittedNote:
         self._read = partial(note_of, world.disk, folder, cluster_id, directory_id)
         self._timer: Handle | None = None
         self._writing = self._over = self._failed = False
-        self._committed = self._noted = self._at_start = Noted(0, 0)
+        self._committed = self._noted = self._at_start = CommittedOffset(0, 0)
 
-    def read(self) -> Noted:
+    def read(self) -> CommittedOffset:
         """What an earlier life noted."""
         self._noted = self._at_start = self._read()
         return self._noted
@@ -72,8 +72,8 @@ class CommittedNote:
         committed ``before`` the start lies below what was read then: a sole voter lost its log and went on."""
         wait_ms = NOTE_MS
         if before < self._at_start.offset:
-            self._noted, self._at_start, wait_ms = Noted(0, 0), Noted(before, epoch), 0
-        self._committed = Noted(offset, epoch)
+            self._noted, self._at_start, wait_ms = CommittedOffset(0, 0), CommittedOffset(before, epoch), 0
+        self._committed = CommittedOffset(offset, epoch)
         self._note_in(wait_ms)
 
     def _note_in(self, wait_ms: int) -> None:
@@ -96,7 +96,7 @@ class CommittedNote:
     async def _note(self, offset: int, epoch: int) -> None:
         try:
             await self._world.tasks.off_loop(lambda: self._write(offset, epoch), METADATA_NOTE)
-            self._noted, self._failed = Noted(offset, epoch), False
+            self._noted, self._failed = CommittedOffset(offset, epoch), False
         except OSError as error:
             if not self._failed:
                 logger.warning("it could not be noted that metadata is committed up to %d: %s", offset, error)

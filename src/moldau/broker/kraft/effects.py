@@ -15,7 +15,7 @@ from typing import Protocol
 
 from moldau.broker.kraft.answers import to_response
 from moldau.broker.kraft.batches import leader_change, snapshot, voter_change, voters_in
-from moldau.broker.kraft.committed import CommittedNote, Noted, note_path
+from moldau.broker.kraft.committed import CommittedNote, CommittedOffset, note_path
 from moldau.broker.kraft.delivery import READ_BYTES, CommitDelivery
 from moldau.broker.kraft.files import QuorumFiles
 from moldau.broker.kraft.requests import TOPIC_ID, QuorumResponse
@@ -98,7 +98,7 @@ class EffectExecutor:
         if snapshots:
             self.delivery.snapshot(self.files.read_snapshot(snapshots[-1]), snapshots[-1])
         self._snapshot_ms = self._world.clock.monotonic_ms()
-        noted = Noted(0, 0) if self.note is None else self.note.read()
+        noted = CommittedOffset(0, 0) if self.note is None else self.note.read()
         quorum = self._quorum_of(snapshots, noted.offset)
         return quorum, self._election_on_record(quorum, noted)
 
@@ -149,7 +149,7 @@ class EffectExecutor:
             flushes=settings.may_vote,
         )
 
-    def _election_on_record(self, quorum: Quorum, noted: Noted) -> ElectionState:
+    def _election_on_record(self, quorum: Quorum, noted: CommittedOffset) -> ElectionState:
         """The election state that is on file; that of the epoch of the note, without a vote, where the log was lost."""
         election = self.files.read_election()
         if not quorum.lacks_committed:

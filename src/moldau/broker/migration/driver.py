@@ -32,13 +32,13 @@ from moldau.controller.replies import Refused
 from moldau.model import Code
 from moldau.model.backoff import longer_ms
 from moldau.ports import Handle
-from moldau.ports.zookeeper import BadVersion, Check, Delete, Link, NoNode, Op, Set, ZooKeeper, ZooKeeperError
+from moldau.ports.zookeeper import BadVersion, CheckVersion, Delete, Link, NoNode, Op, Set, ZooKeeper, ZooKeeperError
 from moldau.wire.records.metadata import FeatureLevelRecord, RegisterBrokerRecord
 from moldau.wire.schema import Message
 from moldau.zookeeper import paths
 from moldau.zookeeper.catching_up import catch_up, image_in_slices
 from moldau.zookeeper.payload import BadZnode
-from moldau.zookeeper.reading import Reading
+from moldau.zookeeper.reading import SurveyResult
 
 log = logging.getLogger(__name__)
 
@@ -157,7 +157,7 @@ class MigrationDriver:
         for effect in effects:
             if isinstance(effect, stages.Say):
                 log.log(logging.WARNING if effect.is_trouble else logging.INFO, "migration: %s", effect.text)
-            elif isinstance(effect, stages.End):
+            elif isinstance(effect, stages.EndNode):
                 self._node.failed("migration", RegistrationRefused(effect.why))
             else:
                 self._do(effect)
@@ -235,7 +235,7 @@ class MigrationDriver:
                     requests.AdoptPartitions(name=name, topic_id=id, configs=(), partitions=partitions)
                 )
 
-    async def _read(self) -> Reading:
+    async def _read(self) -> SurveyResult:
         """Everything; NotOurs when there is what nobody may decide about. A broker that crossed, and was told nothing
         of it, would take its replicas of that for strays."""
         reading = await read_all(self._node, self.zk)
@@ -243,8 +243,8 @@ class MigrationDriver:
             raise NotOurs(f"these znodes cannot be read: {', '.join(sorted(reading.known_znodes.unread))}")
         return reading
 
-    def _fence(self) -> Check:
-        return Check(path=paths.CONTROLLER_EPOCH, version=self._claim.version)
+    def _fence(self) -> CheckVersion:
+        return CheckVersion(path=paths.CONTROLLER_EPOCH, version=self._claim.version)
 
     def _seal(self, offset: int) -> Sequence[Op]:
         return [Set(path=paths.MIGRATION, data=mark(self._node.config.node_id, self._quorum_epoch, offset))]

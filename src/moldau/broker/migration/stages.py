@@ -100,13 +100,13 @@ class Say(NamedTuple):
     is_trouble: bool = False
 
 
-class End(NamedTuple):
+class EndNode(NamedTuple):
     """This node must not go on."""
 
     why: str
 
 
-Effect = Action | Say | End
+Effect = Action | Say | EndNode
 
 _FROM_THE_START = "the cluster began in KRaft mode, and there is nothing to migrate: take the setting away"
 _FINISHED = "the migration is finished; zookeeper.metadata.migration.enable has no effect any more"
@@ -151,7 +151,7 @@ def _begin(found: MigrationState) -> tuple[MigrationMachine, list[Effect]]:
             return MigrationMachine(MigrationStage.CLAIM, copied=True), [Action.CLAIM]
         case MigrationState.POST_MIGRATION:
             return MigrationMachine(), [Say(_FINISHED, is_trouble=True)]
-    return MigrationMachine(), [End(_FROM_THE_START)]
+    return MigrationMachine(), [EndNode(_FROM_THE_START)]
 
 
 def _counted(state: MigrationMachine, missing: str) -> tuple[MigrationMachine, list[Effect]]:

@@ -15,9 +15,9 @@ from moldau.replication.partition import Partition
 from moldau.storage import Log
 
 if TYPE_CHECKING:
-    from moldau.broker.purgatory import DelayedResponse, Part
+    from moldau.broker.purgatory import DelayedResponse, PartitionAnswer
 
-    class Deleted(Part, Protocol):
+    class Deleted(PartitionAnswer, Protocol):
         """One partition of an answer to DeleteRecords."""
 
         low_watermark: int
@@ -74,7 +74,7 @@ class Replica:
         self.machine = machine
         self.commit_waiters: deque[tuple[int, CommitWaiter, object]] = deque()
         """Who waits for the high watermark, in offset order; see ``when_committed``."""
-        self.unflushed: deque[tuple[int, DelayedResponse, Part]] = deque()
+        self.unflushed: deque[tuple[int, DelayedResponse, PartitionAnswer]] = deque()
         """acks=1 produces that wait for a flush, in the same form."""
         self.deletions: list[tuple[int, DelayedResponse, Deleted]] = []
         """DeleteRecords that wait for followers: (new log start, response that waits, part of it)."""

@@ -97,7 +97,7 @@ NO_COORDINATOR = TransactionVerdict(Code.INVALID_TXN_STATE, "this cluster has no
 MOVED_ON = TransactionVerdict(Code.INVALID_TXN_STATE, "the transaction has ended while its coordinator was asked")
 
 
-class Begun(NamedTuple):
+class ExaminedPartition(NamedTuple):
     """A partition about which a coordinator is asked, as it was then."""
 
     leader_epoch: int
@@ -152,17 +152,17 @@ class Transactions:
         known = replica.log.producers.get(header.producer_id)
         return known is None or known.txn_first_offset < 0 or known.epoch != header.producer_epoch
 
-    def begin(self, replica: Replica, producer_id: int) -> Begun:
+    def begin(self, replica: Replica, producer_id: int) -> ExaminedPartition:
         """A coordinator is about to be asked; to be given to ``holds``, and to ``end``."""
         asked = self._asked.setdefault((replica.key, producer_id), [0, 0])
         asked[1] += 1
         return self.renewed(replica, producer_id)
 
-    def renewed(self, replica: Replica, producer_id: int) -> Begun:
+    def renewed(self, replica: Replica, producer_id: int) -> ExaminedPartition:
         """A coordinator that was asked already is asked again: what has ended up to now was another transaction."""
-        return Begun(replica.machine.leader_epoch, self._asked[replica.key, producer_id][0])
+        return ExaminedPartition(replica.machine.leader_epoch, self._asked[replica.key, producer_id][0])
 
-    def holds(self, replica: Replica, producer_id: int, begun: Begun) -> TransactionVerdict:
+    def holds(self, replica: Replica, producer_id: int, begun: ExaminedPartition) -> TransactionVerdict:
         """``ALLOWED`` if the partition is as it was then. Upon ``LED_ANEW`` clients try again, and the coordinator is
         asked again: another leader may have had a marker meanwhile. ``MOVED_ON`` ends a producer's life."""
         if replica.machine.leader_epoch != begun.leader_epoch:

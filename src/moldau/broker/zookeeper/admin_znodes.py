@@ -19,7 +19,7 @@ from moldau.controller import requests
 from moldau.controller.replies import DeleteResult, Refused
 from moldau.image import Delta, Image, Partition
 from moldau.model import Code, TopicPartition
-from moldau.ports.zookeeper import BadVersion, Check, Create, Delete, NoAuth, NodeExists, NoNode, Op, Set
+from moldau.ports.zookeeper import BadVersion, CheckVersion, Create, Delete, NoAuth, NodeExists, NoNode, Op, Set
 from moldau.zookeeper import paths
 from moldau.zookeeper.notes import (
     parse_isr_note,
@@ -181,7 +181,7 @@ class AdminZnodes:
 
     async def _write(self, op: Op) -> None:
         """Only as the controller that we think we are: a request that we know nothing of is the next one's (law Z1)."""
-        guard: Check | None = self._plane.writer.guard
+        guard: CheckVersion | None = self._plane.writer.guard
         if guard is None:
             return
         try:

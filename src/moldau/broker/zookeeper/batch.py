@@ -27,7 +27,7 @@ DURING_DELETE = -2
 
 
 @value(kw_only=True)
-class Sender:
+class SendingController:
     """Who speaks: the controller, under its epoch; ``listener`` is where brokers reach each other.
 
     ``to_migrating``: only to brokers in ZooKeeper mode; the others read the quorum's log (KIP-866). Requests say then
@@ -49,7 +49,7 @@ class Sender:
         return self.written_by.get(key, self.controller_epoch)
 
 
-def reachable(image: Image, sender: Sender) -> list[Broker]:
+def reachable(image: Image, sender: SendingController) -> list[Broker]:
     """Live brokers that can be told anything; the sender itself needs no telling."""
     return [
         broker
@@ -90,7 +90,9 @@ def _stops_at_shutdown(image: Image, broker_id: int) -> list[tuple[str, int, int
     ]
 
 
-def requests(image: Image, delta: Delta, sender: Sender, deleting: Container[bytes] = ()) -> dict[int, list[Message]]:
+def requests(
+    image: Image, delta: Delta, sender: SendingController, deleting: Container[bytes] = ()
+) -> dict[int, list[Message]]:
     """Broker id -> what it must be told of a committed batch, in order; nothing for who need not be told.
     ``deleting``: topics whose replicas were told to go already, and that are nobody's to lead or follow any more."""
     changes = [change for change in delta.changes(image) if change.key[0] not in deleting]
@@ -121,13 +123,15 @@ def requests(image: Image, delta: Delta, sender: Sender, deleting: Container[byt
     return told
 
 
-def deletion(broker: Broker, stops: Sequence[tuple[str, int, int]], sender: Sender) -> list[Message]:
+def deletion(broker: Broker, stops: Sequence[tuple[str, int, int]], sender: SendingController) -> list[Message]:
     """The requests by which a broker deletes replicas: they go offline first, and are deleted then, as Kafka's do
     (RA-1, TD-2)."""
     return [stop_replica(broker, stops, sender, delete=delete) for delete in (False, True)] if stops else []
 
 
-def topic_deletions(image: Image, broker: Broker, topic_ids: Iterable[bytes], sender: Sender) -> list[Message]:
+def topic_deletions(
+    image: Image, broker: Broker, topic_ids: Iterable[bytes], sender: SendingController
+) -> list[Message]:
     """The requests that say which topics are being deleted: no broker shows them to clients any more."""
     states = _deleted_states(
         sender,
@@ -141,7 +145,7 @@ def topic_deletions(image: Image, broker: Broker, topic_ids: Iterable[bytes], se
     return [_update_metadata(broker, states, live_brokers(image), sender)] if states else []
 
 
-def full(image: Image, broker: Broker, sender: Sender, deleted: Container[Key] = ()) -> list[Message]:
+def full(image: Image, broker: Broker, sender: SendingController, deleted: Container[Key] = ()) -> list[Message]:
     """Everything: the whole cluster, then every replica of this broker, but those that it ``deleted`` already."""
     all_of_it = (p for topic in image.topics.values() for p in topic.partitions.values())
     metadata = _update_metadata(broker, _partition_states(image, all_of_it, sender), live_brokers(image), sender)
@@ -151,7 +155,7 @@ def full(image: Image, broker: Broker, sender: Sender, deleted: Container[Key] =
     return [metadata, all_roles]
 
 
-def roles(image: Image, broker: Broker, sender: Sender, deleted: Container[Key] = ()) -> LeaderAndIsrRequest:
+def roles(image: Image, broker: Broker, sender: SendingController, deleted: Container[Key] = ()) -> LeaderAndIsrRequest:
     """What a broker leads and follows, all of it, but what it ``deleted`` of topics that go."""
     mine = [p for p in image.partitions_on_broker(broker.id) if p.key not in deleted]
     here = [PartitionDelta(image.topics[p.topic_id].name, p.key, p, p) for p in mine]
@@ -189,7 +193,7 @@ def is_written(change: PartitionDelta) -> bool:
 
 
 def _partition_states(
-    image: Image, partitions: Iterable[Partition], sender: Sender
+    image: Image, partitions: Iterable[Partition], sender: SendingController
 ) -> list[UpdateMetadataRequest.UpdateMetadataTopicState]:
     """Topic states of UpdateMetadata; all brokers are sent the same."""
     live = {broker.id for broker in image.live_brokers()}
@@ -217,7 +221,7 @@ def _partition_states(
 
 
 def _deleted_states(
-    sender: Sender, changes: Sequence[PartitionDelta]
+    sender: SendingController, changes: Sequence[PartitionDelta]
 ) -> list[UpdateMetadataRequest.UpdateMetadataTopicState]:
     """Topic states that say: forget it."""
     states: dict[bytes, UpdateMetadataRequest.UpdateMetadataTopicState] = {}
@@ -244,7 +248,7 @@ def _update_metadata(
     broker: Broker,
     shown: list[UpdateMetadataRequest.UpdateMetadataTopicState],
     live: list[UpdateMetadataRequest.UpdateMetadataBroker],
-    sender: Sender,
+    sender: SendingController,
 ) -> UpdateMetadataRequest:
     return UpdateMetadataRequest(
         controller_id=sender.controller_id,
@@ -258,7 +262,7 @@ def _update_metadata(
 
 
 def _leader_and_isr(
-    image: Image, broker: Broker, roles: Sequence[PartitionDelta], sender: Sender
+    image: Image, broker: Broker, roles: Sequence[PartitionDelta], sender: SendingController
 ) -> LeaderAndIsrRequest:
     request = LeaderAndIsrRequest(
         controller_id=sender.controller_id,
@@ -298,7 +302,9 @@ def _leader_and_isr(
     return request
 
 
-def _addresses(image: Image, leaders: set[int], sender: Sender) -> list[LeaderAndIsrRequest.LeaderAndIsrLiveLeader]:
+def _addresses(
+    image: Image, leaders: set[int], sender: SendingController
+) -> list[LeaderAndIsrRequest.LeaderAndIsrLiveLeader]:
     found = []
     for id in sorted(leaders):
         broker = image.brokers.get(id)
@@ -311,7 +317,7 @@ def _addresses(image: Image, leaders: set[int], sender: Sender) -> list[LeaderAn
 
 
 def stop_replica(
-    broker: Broker, stops: Sequence[tuple[str, int, int]], sender: Sender, *, delete: bool
+    broker: Broker, stops: Sequence[tuple[str, int, int]], sender: SendingController, *, delete: bool
 ) -> StopReplicaRequest:
     """The request by which a broker stops replicas, each (topic, partition, leader epoch), and deletes them if so."""
     topics: dict[str, StopReplicaRequest.StopReplicaTopicState] = {}

@@ -167,7 +167,7 @@ class Channels:
         self._node = node
         self._rules = rules
         self._to_migrating = to_migrating
-        self._sender: batch.Sender | None = None
+        self._sender: batch.SendingController | None = None
         self._written_by: dict[Key, int] = {}
         self._open: dict[int, Channel] = {}
         self.states = ReplicaStates(node.config.node_id)
@@ -191,7 +191,7 @@ class Channels:
         ``batch.Sender``."""
         self.close()
         self._written_by.update(written_by or {})
-        self._sender = batch.Sender(
+        self._sender = batch.SendingController(
             controller_id=self._node.config.node_id,
             controller_epoch=controller_epoch,
             listener=self._node.config.inter_broker_listener,
@@ -275,7 +275,7 @@ class Channels:
             self._node.world.tasks.call_soon(lambda: self._tell_unsent(sender, why))
             return None
 
-    def _tell_unsent(self, sender: batch.Sender | None, why: str) -> None:
+    def _tell_unsent(self, sender: batch.SendingController | None, why: str) -> None:
         if self._sender is sender:
             for listener in self.on_unsent:
                 listener(why)
@@ -289,12 +289,14 @@ class Channels:
             channel.enqueue(told.get(channel.broker.id, []), offset)
         self._batch.sent()
 
-    def _everything(self, image: Image, broker: Broker, sender: batch.Sender) -> list[Message]:
+    def _everything(self, image: Image, broker: Broker, sender: batch.SendingController) -> list[Message]:
         return batch.full(
             image, broker, sender, set(self.states.on_broker(broker.id, ReplicaState.DELETION_SUCCESSFUL))
         )
 
-    def _again(self, image: Image, broker: Broker, sender: batch.Sender, steps: list[ReplicaStep]) -> list[Message]:
+    def _again(
+        self, image: Image, broker: Broker, sender: batch.SendingController, steps: list[ReplicaStep]
+    ) -> list[Message]:
         """What a broker is told to delete once more; ``steps`` gets those of the replicas."""
         stops, restarted = self.undeleted.again(image, broker, sender)
         told = [*stops, *self._deletions(image, broker, steps)]

@@ -13,7 +13,18 @@ from collections.abc import Callable
 
 from moldau.broker.zookeeper.parts import ZooKeeperNode
 from moldau.model.named import NamedTuple
-from moldau.ports.zookeeper import BadVersion, Check, Create, Delete, NoAuth, NodeExists, NoNode, Set, Stat, ZooKeeper
+from moldau.ports.zookeeper import (
+    BadVersion,
+    CheckVersion,
+    Create,
+    Delete,
+    NoAuth,
+    NodeExists,
+    NoNode,
+    Set,
+    Stat,
+    ZooKeeper,
+)
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import EPOCH_MAX, BadZnode
 from moldau.zookeeper.znodes import (
@@ -194,7 +205,7 @@ class ControllerElection:
                     self._ahead = min(max(1, 2 * self._ahead), EPOCH_MAX // 4)
                 await self._zk.multi(
                     [
-                        Check(path=paths.CONTROLLER_EPOCH, version=version),
+                        CheckVersion(path=paths.CONTROLLER_EPOCH, version=version),
                         Delete(path=paths.CONTROLLER, version=stat.version),
                     ]
                 )

@@ -35,12 +35,12 @@ from moldau.image.partition import Key
 from moldau.image.registration import Broker, broker_record
 from moldau.model import TopicPartition
 from moldau.model.named import NamedTuple
-from moldau.ports.zookeeper import Check, NoNode, ZooKeeper
+from moldau.ports.zookeeper import CheckVersion, NoNode, ZooKeeper
 from moldau.wire.records.metadata import ConfigRecord, PartitionRecord, RegisterBrokerRecord, TopicRecord
 from moldau.wire.schema import Message
 from moldau.zookeeper import paths
 from moldau.zookeeper.known_znodes import KnownZnodes
-from moldau.zookeeper.reading import Reading, nobody_knows, read_in_slices
+from moldau.zookeeper.reading import SurveyResult, nobody_knows, read_in_slices
 from moldau.zookeeper.settings import entity_of
 from moldau.zookeeper.survey import survey
 
@@ -58,7 +58,9 @@ class LoadedZnodes(NamedTuple):
     written_by: dict[Key, int]
 
 
-async def read_all(node: InWorld, zk: ZooKeeper, known_id: Callable[[str], bytes | None] = nobody_knows) -> Reading:
+async def read_all(
+    node: InWorld, zk: ZooKeeper, known_id: Callable[[str], bytes | None] = nobody_knows
+) -> SurveyResult:
     """What stands in ZooKeeper; what of it cannot be read is named in the log. ``known_id``: see ``read_in_slices``."""
     tasks, step = node.world.tasks, node.world.step
     stands = await survey(zk)
@@ -112,7 +114,7 @@ def _unread(undecided: Undecided, image: Image, found: LoadedZnodes) -> Iterator
         yield id, Topic(record.name, known.id, None, {**assigned, **known.partitions})
 
 
-def _known_settings(image: Image, found: Reading) -> list[ConfigRecord]:
+def _known_settings(image: Image, found: SurveyResult) -> list[ConfigRecord]:
     """What this node knows of settings that could not be read, or that are no good values where they stand: without
     them a topic that keeps its records for ever would be given the default retention."""
     bad = {error.path for error in found.bad if error.path.startswith(paths.CONFIG + "/")}
@@ -138,7 +140,7 @@ def _known_settings(image: Image, found: Reading) -> list[ConfigRecord]:
 async def load(node: ZooKeeperNode, zk: ZooKeeper, epoch: int, epoch_version: int) -> LoadedZnodes:
     """Read everything; what cannot be read is named in the log, and left out. ZooKeeperError as the port says."""
     image = node.metadata.image
-    guard = Check(path=paths.CONTROLLER_EPOCH, version=epoch_version)
+    guard = CheckVersion(path=paths.CONTROLLER_EPOCH, version=epoch_version)
     known_ids = known_topic_ids(image, node.replicas.logs.logs)
     await make_again(zk)  # without one of them this controller could write no decision, nor could the next
     if await zk.exists(paths.TOPICS) is None:
@@ -178,7 +180,9 @@ async def load(node: ZooKeeperNode, zk: ZooKeeper, epoch: int, epoch_version: in
     return LoadedZnodes([*ghosts, *kept], found.known_znodes, dead, back, found.written_by)
 
 
-async def _not_older(node: ZooKeeperNode, zk: ZooKeeper, found: Reading, guard: Check, epoch: int) -> Reading:
+async def _not_older(
+    node: ZooKeeperNode, zk: ZooKeeper, found: SurveyResult, guard: CheckVersion, epoch: int
+) -> SurveyResult:
     """What stands, once nothing is handed out or written twice of what the logs here have, and ZooKeeper lacks."""
     logs = node.replicas.logs.logs
     behind = epochs_behind(found, logs)

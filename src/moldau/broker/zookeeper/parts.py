@@ -12,7 +12,7 @@ from moldau.broker.zookeeper.publishing import MetadataPublisher
 from moldau.broker.zookeeper.rules import Rules
 from moldau.image.partition import Key
 from moldau.model import Code
-from moldau.ports.zookeeper import Check, ZooKeeper
+from moldau.ports.zookeeper import CheckVersion, ZooKeeper
 from moldau.wire.schema import Message
 from moldau.zookeeper.known_znodes import KnownZnodes
 
@@ -71,7 +71,7 @@ class PlaneWriter(Protocol):
     """A controller's writes."""
 
     @property
-    def guard(self) -> Check | None: ...
+    def guard(self) -> CheckVersion | None: ...
 
     @property
     def idle(self) -> bool: ...

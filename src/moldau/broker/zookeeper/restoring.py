@@ -21,7 +21,7 @@ from moldau.storage.log import Log
 from moldau.wire.records.metadata import PartitionRecord, ProducerIdsRecord, TopicRecord
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import EPOCH_MAX, LONG_MAX, BadZnode
-from moldau.zookeeper.reading import Reading
+from moldau.zookeeper.reading import SurveyResult
 from moldau.zookeeper.survey import get_each
 from moldau.zookeeper.znodes import (
     ProducerIdBlock,
@@ -69,7 +69,7 @@ def known_topic_ids(image: Image, logs: Mapping[TopicPartition, Log]) -> Mapping
     return ChainMap(image.names, of_logs)
 
 
-def lost_assignments(image: Image, found: Reading) -> list[list[Op]]:
+def lost_assignments(image: Image, found: SurveyResult) -> list[list[Op]]:
     """For each topic whose znode lacks partitions that it is known to have (no topic gets fewer): what writes it with
     them."""
     stand: dict[bytes, dict[int, ReplicaAssignment]] = {}
@@ -99,7 +99,7 @@ def lost_assignments(image: Image, found: Reading) -> list[list[Op]]:
     return lost
 
 
-def lost_states(image: Image, found: Reading, controller_epoch: int) -> list[list[Op]]:
+def lost_states(image: Image, found: SurveyResult, controller_epoch: int) -> list[list[Op]]:
     """For each partition whose topic stands and whose state does not, though this node knows it: what writes the state
     again.
 
@@ -132,7 +132,7 @@ def lost_states(image: Image, found: Reading, controller_epoch: int) -> list[lis
     return lost
 
 
-def epochs_behind(found: Reading, logs: Mapping[TopicPartition, Log]) -> dict[tuple[bytes, int], int]:
+def epochs_behind(found: SurveyResult, logs: Mapping[TopicPartition, Log]) -> dict[tuple[bytes, int], int]:
     """The partitions whose states have a lower leader epoch than their logs here, and how much lower it is."""
     names = {bytes(record.topic_id): record.name for record in found.records if isinstance(record, TopicRecord)}
     behind = {}
@@ -145,7 +145,9 @@ def epochs_behind(found: Reading, logs: Mapping[TopicPartition, Log]) -> dict[tu
     return behind
 
 
-def raised_epochs(found: Reading, behind: Mapping[tuple[bytes, int], int], controller_epoch: int) -> list[list[Op]]:
+def raised_epochs(
+    found: SurveyResult, behind: Mapping[tuple[bytes, int], int], controller_epoch: int
+) -> list[list[Op]]:
     """Where any partition's state is behind its log: what writes the states of all with epochs above those of every
     log. They come from one copy, and the others' later epochs are in logs elsewhere: an election to the next epoch
     would have two leaders write under one, and followers would not see where these part. All are raised by more than
@@ -173,7 +175,7 @@ def raised_epochs(found: Reading, behind: Mapping[tuple[bytes, int], int], contr
 
 
 def passed_producer_ids(
-    found: Reading, logs: Iterable[Log], step: int, *, behind: int
+    found: SurveyResult, logs: Iterable[Log], step: int, *, behind: int
 ) -> Generator[None, None, list[Op]]:
     """What has the next producer ids begin beyond all that were handed out, where these data are an older copy: their
     leader epochs are ``behind`` by so many (0: they are not), or a log here has an id that is yet to be handed out. A

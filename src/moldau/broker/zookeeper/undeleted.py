@@ -47,7 +47,7 @@ class Undeleted:
         self._asked.clear()
         self._refused.clear()
 
-    def asked(self, image: Image, delta: Delta, sender: batch.Sender) -> None:
+    def asked(self, image: Image, delta: Delta, sender: batch.SendingController) -> None:
         """Brokers have to delete replicas, as a committed batch made it so: those that live are told with it, the
         others when they register. The sender itself is told of nothing, nor are brokers that read the quorum's log."""
         for topic, key, before, after in delta.changes(image):
@@ -88,7 +88,9 @@ class Undeleted:
             )  # fmt: skip
         return steps
 
-    def again(self, image: Image, broker: Broker, sender: batch.Sender) -> tuple[list[Message], list[ReplicaStep]]:
+    def again(
+        self, image: Image, broker: Broker, sender: batch.SendingController
+    ) -> tuple[list[Message], list[ReplicaStep]]:
         """What a broker that registered is told to delete, once more, and the steps of these replicas."""
         stops = []
         steps: list[ReplicaStep] = []
@@ -113,7 +115,7 @@ class Undeleted:
             self._asked.pop(broker_id, None)
 
 
-def _hears(image: Image, broker_id: int, sender: batch.Sender) -> bool:
+def _hears(image: Image, broker_id: int, sender: batch.SendingController) -> bool:
     broker = image.brokers.get(broker_id)
     return not sender.to_migrating or (broker is not None and broker.is_migrating)
 

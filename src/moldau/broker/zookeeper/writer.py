@@ -23,7 +23,7 @@ from moldau.model.named import NamedTuple
 from moldau.ports import Handle
 from moldau.ports.zookeeper import (
     BadVersion,
-    Check,
+    CheckVersion,
     ConnectionLoss,
     Delete,
     NoAuth,
@@ -56,7 +56,7 @@ LARGE_BYTES = 1 << 13
 Seal = Callable[[int], Sequence[Op]]
 
 
-class Proposal(NamedTuple):
+class ProposedWrite(NamedTuple):
     """What was proposed: records, the offset of the last, operations."""
 
     records: Sequence[Message]
@@ -73,7 +73,7 @@ class Writer:
         self._node = node
         self._plane = plane
         self._seal = seal
-        self._queue: deque[Proposal] = deque()
+        self._queue: deque[ProposedWrite] = deque()
         self._epoch = -1
         self._version = -1
         self._image = Image()
@@ -105,7 +105,7 @@ class Writer:
     def put(self, ops: Sequence[Op], offset: int, records: Sequence[Message] = ()) -> None:
         """Queue operations that were worked out already."""
         self.known_znodes.applied(ops)
-        self._queue.append(Proposal(records, offset, ops))
+        self._queue.append(ProposedWrite(records, offset, ops))
         self._news.set()
 
     @property
@@ -114,9 +114,9 @@ class Writer:
         return self._task is not None
 
     @property
-    def guard(self) -> Check | None:
+    def guard(self) -> CheckVersion | None:
         """What every transaction of this controller role begins with; None when we hold none."""
-        return None if self._task is None else Check(path=paths.CONTROLLER_EPOCH, version=self._version)
+        return None if self._task is None else CheckVersion(path=paths.CONTROLLER_EPOCH, version=self._version)
 
     @property
     def idle(self) -> bool:
@@ -165,7 +165,9 @@ class Writer:
                     if full is not None:
                         await self._empty(full, piece)
                         full = None
-                    await self._plane.zk.multi([Check(path=paths.CONTROLLER_EPOCH, version=self._version), *piece])
+                    await self._plane.zk.multi(
+                        [CheckVersion(path=paths.CONTROLLER_EPOCH, version=self._version), *piece]
+                    )
                     break
                 except ConnectionLoss:
                     lost += 1
@@ -202,7 +204,7 @@ class Writer:
         own = {op.path for op in piece if isinstance(op, Delete)}
         foreign = [one for one in await self._below(path) if one not in own]
         log.warning("%s goes, and what another client put below it: %s", path, ", ".join(foreign[:3]))
-        guard = Check(path=paths.CONTROLLER_EPOCH, version=self._version)
+        guard = CheckVersion(path=paths.CONTROLLER_EPOCH, version=self._version)
         for at in range(0, len(foreign), OPS_MAX):
             await self._plane.zk.multi([guard, *(Delete(path=one) for one in foreign[at : at + OPS_MAX])])
 

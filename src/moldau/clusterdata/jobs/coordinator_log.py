@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from moldau.clusterdata.jobs.options import JobOptions
-from moldau.clusterdata.segments import Segment, scan, segments
+from moldau.clusterdata.segments import ListedSegment, scan, segments
 from moldau.model.named import NamedTuple
 from moldau.wire.batch import HEADER_SIZE, BatchHeader, Record, records_of
 from moldau.wire.compression import BatchError, decompress
@@ -22,16 +22,16 @@ class DecodedBatch(NamedTuple):
     records: list[Record]
 
 
-class Unread(NamedTuple):
+class UnreadRecord(NamedTuple):
     """What could not be read: the reason names the file and the place."""
 
     reason: str
 
 
-def plan(options: JobOptions, topic: str) -> Sequence[tuple[Segment, ...]]:
+def plan(options: JobOptions, topic: str) -> Sequence[tuple[ListedSegment, ...]]:
     """A task for each partition of a topic: the segments of one replica. FileNotFoundError names a folder that is
     none."""
-    of: dict[int, dict[str, dict[str, Segment]]] = {}
+    of: dict[int, dict[str, dict[str, ListedSegment]]] = {}
     for path in options.paths:
         for one in segments(path, (topic,)):
             of.setdefault(one.partition, {}).setdefault(one.directory, {})[one.path] = one
@@ -40,7 +40,7 @@ def plan(options: JobOptions, topic: str) -> Sequence[tuple[Segment, ...]]:
     ]
 
 
-def end_of(replica: Sequence[Segment]) -> int:
+def end_of(replica: Sequence[ListedSegment]) -> int:
     """The offset after the last batch of a replica."""
     for segment in reversed(replica):
         end = -1
@@ -55,20 +55,20 @@ def end_of(replica: Sequence[Segment]) -> int:
     return -1
 
 
-def batches(replica: Sequence[Segment]) -> Iterator[DecodedBatch | Unread]:
+def batches(replica: Sequence[ListedSegment]) -> Iterator[DecodedBatch | UnreadRecord]:
     """All that stands in a replica, in its order."""
     for segment in replica:
         try:
             for found in scan(segment.path):
                 header = found.header
                 if header is None or found.reason is not None:
-                    yield Unread(f"{segment.path}, byte {found.position}: {found.reason}")
+                    yield UnreadRecord(f"{segment.path}, byte {found.position}: {found.reason}")
                     continue
                 try:
                     records = list(records_of(header, decompress(header.codec, found.data[HEADER_SIZE:])))
                 except BatchError as error:
-                    yield Unread(f"{segment.path}, byte {found.position}: {error}")
+                    yield UnreadRecord(f"{segment.path}, byte {found.position}: {error}")
                     continue
                 yield DecodedBatch(header, records)
         except OSError as error:
-            yield Unread(f"{segment.path}: {error.strerror}")
+            yield UnreadRecord(f"{segment.path}: {error.strerror}")

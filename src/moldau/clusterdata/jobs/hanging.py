@@ -19,7 +19,7 @@ from moldau.clusterdata.jobs.coordinator_log import end_of
 from moldau.clusterdata.jobs.options import JobOptions
 from moldau.clusterdata.metadata import TOPIC as METADATA
 from moldau.clusterdata.replica_check.assigned import assigned
-from moldau.clusterdata.segments import Found, Segment, scan, segments
+from moldau.clusterdata.segments import FoundBatch, ListedSegment, scan, segments
 from moldau.model import TopicPartition
 from moldau.model.counted import counted
 from moldau.model.named import NamedTuple
@@ -49,7 +49,7 @@ class TransactionsToCheck(NamedTuple):
     """The replica of a partition that goes furthest, the producer ids of transactions that their coordinators have in
     it, what could not be read of the coordinators' log, and the time that it is."""
 
-    log: tuple[Segment, ...]
+    log: tuple[ListedSegment, ...]
     held: frozenset[int]
     doubt: str | None
     now_ms: int
@@ -69,7 +69,7 @@ def plan(options: JobOptions) -> Sequence[TransactionsToCheck]:
     of it is not there: every transaction that it tells of would look as if nobody knew it."""
     held, doubt = _held(options)
     now_ms = time.time_ns() // 1_000_000 if options.now_ms is None else options.now_ms
-    of: dict[TopicPartition, dict[str, dict[str, Segment]]] = {}
+    of: dict[TopicPartition, dict[str, dict[str, ListedSegment]]] = {}
     for path in options.paths:
         for one in segments(path, options.topics):
             if one.topic not in (METADATA, transactions.TOPIC):
@@ -110,7 +110,7 @@ def _held(options: JobOptions) -> tuple[dict[str, set[int]], str | None]:
     held: dict[str, set[int]] = {}
     unread = 0
     for log in logs:
-        newest: dict[str, transactions.Entry] = {}
+        newest: dict[str, transactions.TransactionEntry] = {}
         for entry in transactions.entries(log):
             if entry.transactional_id is None:
                 unread += 1
@@ -126,12 +126,12 @@ def _held(options: JobOptions) -> tuple[dict[str, set[int]], str | None]:
     return held, f"{counted(unread, 'place')} of {transactions.TOPIC} cannot be read"
 
 
-def _furthest(replicas: dict[str, dict[str, Segment]]) -> tuple[Segment, ...]:
+def _furthest(replicas: dict[str, dict[str, ListedSegment]]) -> tuple[ListedSegment, ...]:
     found = [tuple(one.values()) for _, one in sorted(replicas.items())]
     return found[0] if len(found) == 1 else max(found, key=end_of)
 
 
-def _producers(log: Sequence[Segment]) -> tuple[dict[int, Transaction], list[str]]:
+def _producers(log: Sequence[ListedSegment]) -> tuple[dict[int, Transaction], list[str]]:
     """The producers that have transactions in a replica, and what could not be read."""
     begin, known = _snapshot(log)
     doubts: list[str] = []
@@ -151,7 +151,7 @@ def _producers(log: Sequence[Segment]) -> tuple[dict[int, Transaction], list[str
     return known, doubts
 
 
-def _take(known: dict[int, Transaction], found: Found, doubts: list[str], segment: Segment) -> None:
+def _take(known: dict[int, Transaction], found: FoundBatch, doubts: list[str], segment: ListedSegment) -> None:
     """A batch of a transaction, or a marker."""
     header = found.header
     assert header is not None
@@ -170,7 +170,7 @@ def _take(known: dict[int, Transaction], found: Found, doubts: list[str], segmen
         doubts.append(f"{segment.path}, byte {found.position}: {error}")
 
 
-def _snapshot(log: Sequence[Segment]) -> tuple[int, dict[int, Transaction]]:
+def _snapshot(log: Sequence[ListedSegment]) -> tuple[int, dict[int, Transaction]]:
     """Up to where the newest snapshot of a replica's producers tells, and those of them that have transactions."""
     folder = Path(log[0].path).parent
     offsets = []

@@ -15,7 +15,7 @@ from moldau.clusterdata.jobs.coordinator_log import end_of
 from moldau.clusterdata.jobs.offsets import entries
 from moldau.clusterdata.jobs.offsets import plan as offset_plan
 from moldau.clusterdata.jobs.options import JobOptions
-from moldau.clusterdata.segments import Segment, scan, segments
+from moldau.clusterdata.segments import ListedSegment, scan, segments
 from moldau.groups.records import OffsetRecord
 from moldau.model import TopicPartition
 from moldau.model.named import NamedTuple
@@ -35,18 +35,18 @@ COLUMNS = (
 class CommitsToRead(NamedTuple):
     """A partition of __consumer_offsets, and the log of each partition that commits may be about."""
 
-    commits: tuple[Segment, ...]
-    logs: dict[TopicPartition, tuple[Segment, ...]]
+    commits: tuple[ListedSegment, ...]
+    logs: dict[TopicPartition, tuple[ListedSegment, ...]]
 
 
 def plan(options: JobOptions) -> Sequence[CommitsToRead]:
     """A task for each partition of __consumer_offsets."""
-    of: dict[TopicPartition, dict[str, dict[str, Segment]]] = {}
+    of: dict[TopicPartition, dict[str, dict[str, ListedSegment]]] = {}
     for path in options.paths:
         for one in segments(path, options.topics):
             key = TopicPartition(one.topic, one.partition)
             of.setdefault(key, {}).setdefault(one.directory, {})[one.path] = one
-    logs: dict[TopicPartition, tuple[Segment, ...]] = {}
+    logs: dict[TopicPartition, tuple[ListedSegment, ...]] = {}
     for key, replicas in of.items():
         held = [tuple(one.values()) for _, one in sorted(replicas.items())]
         logs[key] = held[0] if len(held) == 1 else max(held, key=end_of)
@@ -77,7 +77,7 @@ def rows(task: CommitsToRead, options: JobOptions) -> Iterator[tuple[object, ...
         yield record.group_id, *key, value.commit_ms, value.offset, end, lag, entry.log_offset
 
 
-def _ends(log: Sequence[Segment]) -> tuple[list[int], list[int]]:
+def _ends(log: Sequence[ListedSegment]) -> tuple[list[int], list[int]]:
     """Times that only grow, and the end of the log before the first and from each of them on."""
     times: list[int] = []
     offsets = [log[0].base]

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from moldau.clusterdata.columns import Column
 from moldau.clusterdata.jobs.options import JobOptions
-from moldau.clusterdata.segments import Segment, scan, segments
+from moldau.clusterdata.segments import ListedSegment, scan, segments
 
 COLUMNS = (
     Column("topic", "string", "The topic."),
@@ -25,16 +25,16 @@ COLUMNS = (
 )
 
 
-def plan(options: JobOptions) -> Sequence[tuple[Segment, ...]]:
+def plan(options: JobOptions) -> Sequence[tuple[ListedSegment, ...]]:
     """A task for each replica: its segments. FileNotFoundError names a folder that is none."""
-    of: dict[tuple[str, str, int], dict[str, Segment]] = {}
+    of: dict[tuple[str, str, int], dict[str, ListedSegment]] = {}
     for path in options.paths:
         for one in segments(path, options.topics):
             of.setdefault((one.directory, one.topic, one.partition), {})[one.path] = one
     return [tuple(found.values()) for _, found in sorted(of.items())]
 
 
-def rows(task: Sequence[Segment], options: JobOptions) -> Iterator[tuple[object, ...]]:
+def rows(task: Sequence[ListedSegment], options: JobOptions) -> Iterator[tuple[object, ...]]:
     """A row of ``COLUMNS`` for each span in which something was written; the spans in their order."""
     spans: dict[int | None, list[int]] = {}
     for segment in task:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from moldau.clusterdata.columns import Column
 from moldau.clusterdata.jobs import coordinator_log
 from moldau.clusterdata.jobs.options import JobOptions
-from moldau.clusterdata.segments import Segment
+from moldau.clusterdata.segments import ListedSegment
 from moldau.groups.codec import unpack
 from moldau.groups.records import GroupRecord, OffsetRecord, OtherGroupRecord
 from moldau.model.named import NamedTuple
@@ -52,7 +52,7 @@ GROUP_COLUMNS = (
 Row = tuple[object, ...]
 
 
-class Entry(NamedTuple):
+class OffsetEntry(NamedTuple):
     """A record that counts, or (no record) what could not be read. ``log_offset`` orders entries of one key."""
 
     log_offset: int | None
@@ -60,32 +60,32 @@ class Entry(NamedTuple):
     reason: str | None
 
 
-def plan(options: JobOptions) -> Sequence[tuple[Segment, ...]]:
+def plan(options: JobOptions) -> Sequence[tuple[ListedSegment, ...]]:
     """A task for each partition of the topic: the segments of one replica. FileNotFoundError names a folder that is
     none."""
     return coordinator_log.plan(options, TOPIC)
 
 
-def entries(replica: Sequence[Segment]) -> Iterator[Entry]:
+def entries(replica: Sequence[ListedSegment]) -> Iterator[OffsetEntry]:
     """What counts in a partition of the topic, in the order in which it came to count."""
-    pending: dict[tuple[int, int], list[Entry]] = {}
+    pending: dict[tuple[int, int], list[OffsetEntry]] = {}
     for found in coordinator_log.batches(replica):
-        if isinstance(found, coordinator_log.Unread):
-            yield Entry(None, None, found.reason)
+        if isinstance(found, coordinator_log.UnreadRecord):
+            yield OffsetEntry(None, None, found.reason)
         else:
             yield from _of_batch(found.header, found.records, pending)
 
 
 def _of_batch(
-    header: BatchHeader, records: Sequence[Record], pending: dict[tuple[int, int], list[Entry]]
-) -> Iterator[Entry]:
+    header: BatchHeader, records: Sequence[Record], pending: dict[tuple[int, int], list[OffsetEntry]]
+) -> Iterator[OffsetEntry]:
     producer = header.producer_id, header.producer_epoch
     if header.is_control:
         for record in records:
             try:
                 kind = control_type(record.key)
             except BatchError as error:
-                yield Entry(record.offset, None, str(error))
+                yield OffsetEntry(record.offset, None, str(error))
                 continue
             if kind in (ControlType.COMMIT, ControlType.ABORT):
                 ended = [key for key in pending if key[0] == producer[0] and key[1] <= producer[1]]
@@ -101,20 +101,20 @@ def _of_batch(
         yield from found
 
 
-def _entry(record: Record) -> Entry | None:
+def _entry(record: Record) -> OffsetEntry | None:
     """None: a kind of record that is not told of here."""
     try:
         found = None if record.key is None else unpack(record.key, record.value)
     except (Malformed, ValueError, IndexError) as error:
-        return Entry(record.offset, None, str(error) or repr(error))
+        return OffsetEntry(record.offset, None, str(error) or repr(error))
     if record.key is None:
-        return Entry(record.offset, None, "a record without a key")
-    return None if found is None or isinstance(found, OtherGroupRecord) else Entry(record.offset, found, None)
+        return OffsetEntry(record.offset, None, "a record without a key")
+    return None if found is None or isinstance(found, OtherGroupRecord) else OffsetEntry(record.offset, found, None)
 
 
-def _newest(task: Sequence[Segment]) -> tuple[dict[object, Entry], list[Entry]]:
-    newest: dict[object, Entry] = {}
-    broken: list[Entry] = []
+def _newest(task: Sequence[ListedSegment]) -> tuple[dict[object, OffsetEntry], list[OffsetEntry]]:
+    newest: dict[object, OffsetEntry] = {}
+    broken: list[OffsetEntry] = []
     for entry in entries(task):
         record = entry.record
         if record is None:
@@ -128,7 +128,7 @@ def _newest(task: Sequence[Segment]) -> tuple[dict[object, Entry], list[Entry]]:
     return newest, broken
 
 
-def offset_rows(task: Sequence[Segment], options: JobOptions) -> Iterator[Row]:
+def offset_rows(task: Sequence[ListedSegment], options: JobOptions) -> Iterator[Row]:
     """A row of ``OFFSET_COLUMNS`` for each group and partition, and for each record that cannot be read."""
     number = task[0].partition
     newest, broken = _newest(task)
@@ -141,7 +141,7 @@ def offset_rows(task: Sequence[Segment], options: JobOptions) -> Iterator[Row]:
         yield *(None,) * 8, number, entry.log_offset, entry.reason
 
 
-def group_rows(task: Sequence[Segment], options: JobOptions) -> Iterator[Row]:
+def group_rows(task: Sequence[ListedSegment], options: JobOptions) -> Iterator[Row]:
     """A row of ``GROUP_COLUMNS`` for each group, and for each record that cannot be read."""
     number = task[0].partition
     newest, broken = _newest(task)

@@ -12,7 +12,7 @@ from moldau.clusterdata.jobs.options import JobOptions
 from moldau.clusterdata.state_changes.eras import Event, parse
 from moldau.clusterdata.state_changes.history import changes
 from moldau.clusterdata.state_changes.merging import merge
-from moldau.clusterdata.state_changes.sources import Source
+from moldau.clusterdata.state_changes.sources import LogSource
 from moldau.clusterdata.state_changes.twins import completed, is_twin, logs_and_twins, timed, told
 from moldau.model import TopicPartition
 
@@ -83,7 +83,7 @@ def _lines(files: Sequence[Sequence[str]], heard: Heard | None) -> Iterator[Even
     """The entries of logs, without what twins say."""
     damaged = None if heard is None else heard.miss
     texts = [[path for path in one if not is_twin(path)] for one in files]
-    for entries in merge([Source(one, damaged=damaged) for one in texts if one]):
+    for entries in merge([LogSource(one, damaged=damaged) for one in texts if one]):
         for entry in entries:
             event = parse(entry)
             if heard is not None:

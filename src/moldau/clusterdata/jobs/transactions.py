@@ -13,7 +13,7 @@ from enum import IntEnum
 from moldau.clusterdata.columns import Column
 from moldau.clusterdata.jobs import coordinator_log
 from moldau.clusterdata.jobs.options import JobOptions
-from moldau.clusterdata.segments import Segment
+from moldau.clusterdata.segments import ListedSegment
 from moldau.model.named import NamedTuple
 from moldau.wire.batch import Record
 from moldau.wire.codec import Buffer, Malformed, decode_from
@@ -65,7 +65,7 @@ class TransactionState(IntEnum):
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
-class Entry(NamedTuple):
+class TransactionEntry(NamedTuple):
     """What stands in the log: of a record of ``transactional_id`` its value and the version of that, both None of a
     tombstone. With a reason something could not be read; without a record that is all."""
 
@@ -76,24 +76,24 @@ class Entry(NamedTuple):
     reason: str | None
 
 
-def plan(options: JobOptions) -> Sequence[tuple[Segment, ...]]:
+def plan(options: JobOptions) -> Sequence[tuple[ListedSegment, ...]]:
     """A task for each partition of the topic: the segments of one replica. FileNotFoundError names a folder that is
     none."""
     return coordinator_log.plan(options, TOPIC)
 
 
-def entries(replica: Sequence[Segment]) -> Iterator[Entry]:
+def entries(replica: Sequence[ListedSegment]) -> Iterator[TransactionEntry]:
     """All that stands in a partition of the topic, in its order."""
     for found in coordinator_log.batches(replica):
-        if isinstance(found, coordinator_log.Unread):
-            yield Entry(None, None, None, None, found.reason)
+        if isinstance(found, coordinator_log.UnreadRecord):
+            yield TransactionEntry(None, None, None, None, found.reason)
         elif not found.header.is_control:
             yield from map(_entry, found.records)
 
 
-def newest_rows(task: Sequence[Segment], options: JobOptions) -> Iterator[Row]:
+def newest_rows(task: Sequence[ListedSegment], options: JobOptions) -> Iterator[Row]:
     """A row of ``COLUMNS`` for each transactional id, and for each place where it is not known whose record that is."""
-    newest: dict[str, Entry] = {}
+    newest: dict[str, TransactionEntry] = {}
     nameless = []
     for entry in entries(task):
         if entry.transactional_id is None:
@@ -103,27 +103,27 @@ def newest_rows(task: Sequence[Segment], options: JobOptions) -> Iterator[Row]:
     yield from _rows(task, [*newest.values(), *nameless], options)
 
 
-def history_rows(task: Sequence[Segment], options: JobOptions) -> Iterator[Row]:
+def history_rows(task: Sequence[ListedSegment], options: JobOptions) -> Iterator[Row]:
     """A row of ``COLUMNS`` for each record that compaction has left, in their order."""
     yield from _rows(task, entries(task), options)
 
 
-def _entry(record: Record) -> Entry:
+def _entry(record: Record) -> TransactionEntry:
     try:
         if record.key is None:
-            return Entry(None, None, None, record, "a record without a key")
+            return TransactionEntry(None, None, None, record, "a record without a key")
         kind = version_of(record.key)
         if kind != TransactionLogKey.api_key:
-            return Entry(None, None, None, record, f"a record of type {kind}: 0 alone is known")
+            return TransactionEntry(None, None, None, record, f"a record of type {kind}: 0 alone is known")
         id = decode_from(TransactionLogKey, memoryview(record.key), 2, 0)[0].transactional_id
     except (Malformed, ValueError) as error:
-        return Entry(None, None, None, record, f"its key: {error}")
+        return TransactionEntry(None, None, None, record, f"its key: {error}")
     if record.value is None:
-        return Entry(id, None, None, record, None)
+        return TransactionEntry(id, None, None, record, None)
     try:
-        return Entry(id, *_value(record.value), record, None)
+        return TransactionEntry(id, *_value(record.value), record, None)
     except (Malformed, ValueError) as error:
-        return Entry(id, None, None, record, f"its value: {error}")
+        return TransactionEntry(id, None, None, record, f"its value: {error}")
 
 
 def _value(data: Buffer) -> tuple[int, TransactionLogValue]:
@@ -134,7 +134,9 @@ def _value(data: Buffer) -> tuple[int, TransactionLogValue]:
     return version, decode_from(TransactionLogValue, memoryview(data), 2, version)[0]
 
 
-def _rows(task: Sequence[Segment], found: Iterator[Entry] | Sequence[Entry], options: JobOptions) -> Iterator[Row]:
+def _rows(
+    task: Sequence[ListedSegment], found: Iterator[TransactionEntry] | Sequence[TransactionEntry], options: JobOptions
+) -> Iterator[Row]:
     number = task[0].partition
     for entry in found:
         id, version, value, record, reason = entry

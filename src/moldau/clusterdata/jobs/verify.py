@@ -12,8 +12,8 @@ from moldau.clusterdata.columns import Column
 from moldau.clusterdata.jobs.options import JobOptions
 from moldau.clusterdata.metadata import TOPIC
 from moldau.clusterdata.replica_check.assigned import assigned
-from moldau.clusterdata.replica_check.comparing import Finding, ReplicaVerdict
-from moldau.clusterdata.replica_check.folders import Pace, Replica, directories, replicas_in
+from moldau.clusterdata.replica_check.comparing import ReplicaFinding, ReplicaVerdict
+from moldau.clusterdata.replica_check.folders import ReadPace, ReplicaFolder, directories, replicas_in
 from moldau.clusterdata.replica_check.folders import verify as compared
 from moldau.model import TopicPartition
 from moldau.model.named import NamedTuple
@@ -34,7 +34,7 @@ class ReplicasToVerify(NamedTuple):
     """The replicas of a partition that are there, and the brokers that should have one and have not."""
 
     partition: TopicPartition
-    replicas: tuple[Replica, ...]
+    replicas: tuple[ReplicaFolder, ...]
     missing: tuple[int, ...]
 
 
@@ -53,14 +53,15 @@ def plan(options: JobOptions) -> Sequence[ReplicasToVerify]:
 
 def rows(task: ReplicasToVerify, _: JobOptions) -> Iterator[tuple[object, ...]]:
     """A row of ``COLUMNS`` for each replica of a partition."""
-    pace = Pace(None)
+    pace = ReadPace(None)
     try:
         found = compared(task.replicas, pace) if task.replicas else []
     except OSError as error:  # a file that went away, or cannot be read: all that is known is that
         text = f"{error.filename}: {error.strerror}"
-        found = [Finding(one.broker, ReplicaVerdict.UNREACHABLE, None, text) for one in task.replicas]
+        found = [ReplicaFinding(one.broker, ReplicaVerdict.UNREACHABLE, None, text) for one in task.replicas]
     found += [
-        Finding(broker, ReplicaVerdict.MISSING, None, "assigned, and not in its directories") for broker in task.missing
+        ReplicaFinding(broker, ReplicaVerdict.MISSING, None, "assigned, and not in its directories")
+        for broker in task.missing
     ]
     for one in found:
         yield *task.partition, one.replica, one.verdict.value, one.offset, one.detail, one.compared_to, pace.total

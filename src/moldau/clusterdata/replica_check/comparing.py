@@ -23,7 +23,7 @@ class ReplicaVerdict(Enum):
     DIVERGED = "DIVERGED"
 
 
-class Batch(NamedTuple):
+class ComparedBatch(NamedTuple):
     """What is compared of a batch. ``sound``: whether its checksum is that of its bytes."""
 
     base_offset: int
@@ -34,7 +34,7 @@ class Batch(NamedTuple):
     sound: bool = True
 
 
-class Finding(NamedTuple):
+class ReplicaFinding(NamedTuple):
     """The verdict on one replica; ``offset`` is where it diverged, or ends. ``compared_to`` is the offset before which
     the replicas were compared; None where none was."""
 
@@ -45,7 +45,9 @@ class Finding(NamedTuple):
     compared_to: int | None = None
 
 
-def compare(replicas: Mapping[int, Iterator[Batch]], until: int, first: int | None = None) -> list[Finding]:
+def compare(
+    replicas: Mapping[int, Iterator[ComparedBatch]], until: int, first: int | None = None
+) -> list[ReplicaFinding]:
     """A finding on each replica, in the order given.
 
     Args:
@@ -53,7 +55,7 @@ def compare(replicas: Mapping[int, Iterator[Batch]], until: int, first: int | No
         until: the offset before which all must agree: the high watermark.
         first: the replica that is right when two differ, as the leader is; else the first that has a batch there.
     """
-    found: dict[int, Finding] = {}
+    found: dict[int, ReplicaFinding] = {}
     heads = {id: next(batches, None) for id, batches in replicas.items()}
     reached = dict.fromkeys(replicas, 0)
     while True:
@@ -62,7 +64,7 @@ def compare(replicas: Mapping[int, Iterator[Batch]], until: int, first: int | No
             heads = {id: next(replicas[id], None) for id in heads}
         for id, batch in list(heads.items()):
             if batch is not None and batch.base_offset < until and not batch.sound:
-                found[id] = Finding(id, ReplicaVerdict.DIVERGED, batch.base_offset, "its checksum is wrong")
+                found[id] = ReplicaFinding(id, ReplicaVerdict.DIVERGED, batch.base_offset, "its checksum is wrong")
                 del heads[id]
         with_batch = [id for id, batch in heads.items() if batch is not None and batch.base_offset < until]
         if not with_batch:
@@ -76,18 +78,20 @@ def compare(replicas: Mapping[int, Iterator[Batch]], until: int, first: int | No
                 del heads[id]
             elif batch != right:
                 at = min(batch.base_offset, right.base_offset)
-                found[id] = Finding(id, ReplicaVerdict.DIVERGED, at, difference(batch, right))
+                found[id] = ReplicaFinding(id, ReplicaVerdict.DIVERGED, at, difference(batch, right))
                 del heads[id]
             else:
                 reached[id] = batch.last_offset + 1
                 heads[id] = next(replicas[id], None)
-    return [found.get(id, Finding(id, ReplicaVerdict.OK))._replace(compared_to=until) for id in replicas]
+    return [found.get(id, ReplicaFinding(id, ReplicaVerdict.OK))._replace(compared_to=until) for id in replicas]
 
 
-def compare_records(replicas: Mapping[int, Iterator[tuple[int, object]]], until: int, first: int) -> list[Finding]:
+def compare_records(
+    replicas: Mapping[int, Iterator[tuple[int, object]]], until: int, first: int
+) -> list[ReplicaFinding]:
     """A finding on each replica of a log that was compacted, each at another point: of every record, (offset, what it
     is), those that have it must have the same; ``first`` is right where it has it."""
-    found: dict[int, Finding] = {}
+    found: dict[int, ReplicaFinding] = {}
     heads = {id: next(records, None) for id, records in replicas.items()}
     while offsets := [head[0] for head in heads.values() if head is not None and head[0] < until]:
         at = min(offsets)
@@ -97,14 +101,15 @@ def compare_records(replicas: Mapping[int, Iterator[tuple[int, object]]], until:
             if record == right:
                 heads[id] = next(replicas[id], None)
             else:
-                found[id] = Finding(id, ReplicaVerdict.DIVERGED, at, "another record")
+                found[id] = ReplicaFinding(id, ReplicaVerdict.DIVERGED, at, "another record")
                 del heads[id]
     return [
-        found.get(id, Finding(id, ReplicaVerdict.OK, None, BY_RECORD))._replace(compared_to=until) for id in replicas
+        found.get(id, ReplicaFinding(id, ReplicaVerdict.OK, None, BY_RECORD))._replace(compared_to=until)
+        for id in replicas
     ]
 
 
-def _agreed(batches: list[Batch | None], until: int) -> Batch | None:
+def _agreed(batches: list[ComparedBatch | None], until: int) -> ComparedBatch | None:
     """The batch that all of them are, sound and not beyond the end; None where anything is otherwise."""
     first = batches[0] if batches else None
     if first is None or not first.sound or first.base_offset >= until or batches.count(first) != len(batches):
@@ -115,14 +120,14 @@ def _agreed(batches: list[Batch | None], until: int) -> Batch | None:
 BY_RECORD = "compacted: records that several replicas have are the same"
 
 
-def _short(id: int, batch: Batch | None, right: Batch, reached: int, behind: str) -> Finding:
+def _short(id: int, batch: ComparedBatch | None, right: ComparedBatch, reached: int, behind: str) -> ReplicaFinding:
     """A replica that has no batch where another has one: it ends there, or has a hole."""
     if batch is None:
-        return Finding(id, ReplicaVerdict.LAGGING, reached, behind)
-    return Finding(id, ReplicaVerdict.DIVERGED, right.base_offset, "it has no batch there")
+        return ReplicaFinding(id, ReplicaVerdict.LAGGING, reached, behind)
+    return ReplicaFinding(id, ReplicaVerdict.DIVERGED, right.base_offset, "it has no batch there")
 
 
-def difference(batch: Batch, right: Batch) -> str:
+def difference(batch: ComparedBatch, right: ComparedBatch) -> str:
     """What differs, in words."""
     if batch.base_offset != right.base_offset or batch.last_offset != right.last_offset:
         return f"offsets {batch.base_offset}-{batch.last_offset} instead of {right.base_offset}-{right.last_offset}"

@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from struct import Struct
 
-from moldau.clusterdata.replica_check.comparing import Batch, Finding, ReplicaVerdict, compare
+from moldau.clusterdata.replica_check.comparing import ComparedBatch, ReplicaFinding, ReplicaVerdict, compare
 from moldau.model import TopicPartition
 from moldau.model.named import NamedTuple
 from moldau.storage.checkpoints import parse_meta, parse_offsets
@@ -40,7 +40,7 @@ class Directory(NamedTuple):
     cleaned_to: Mapping[TopicPartition, int]
 
 
-class Replica(NamedTuple):
+class ReplicaFolder(NamedTuple):
     """A partition's folder in one of them."""
 
     broker: int
@@ -49,7 +49,7 @@ class Replica(NamedTuple):
     cleaned_to: int
 
 
-class Pace:
+class ReadPace:
     """Holds reading to so many bytes a second; none is no limit."""
 
     def __init__(self, bytes_per_s: float | None) -> None:
@@ -94,10 +94,10 @@ def directory_of(path: Path) -> Directory:
     return Directory(str(path), meta.node_id, offsets(HIGH_WATERMARKS), offsets(CLEANED_TO))
 
 
-def replicas_in(found: Sequence[Directory]) -> dict[TopicPartition, list[Replica]]:
+def replicas_in(found: Sequence[Directory]) -> dict[TopicPartition, list[ReplicaFolder]]:
     """The replicas of each partition, in the order of brokers. BrokenFile names two folders of which one must be a
     copy: a broker has a partition in one of its directories."""
-    replicas: dict[TopicPartition, list[Replica]] = {}
+    replicas: dict[TopicPartition, list[ReplicaFolder]] = {}
     for one in sorted(found, key=lambda one: one.broker):
         for folder in sorted(Path(one.path).iterdir()):
             partition = parse_folder(folder.name) if folder.is_dir() else None
@@ -107,12 +107,12 @@ def replicas_in(found: Sequence[Directory]) -> dict[TopicPartition, list[Replica
                 if twice := next((other.path for other in others if other.broker == one.broker), None):
                     raise BrokenFile(f"{folder}: broker {one.broker} has {partition} in {twice}, too")
                 replicas.setdefault(partition, []).append(
-                    Replica(one.broker, str(folder), known, one.cleaned_to.get(partition, 0))
+                    ReplicaFolder(one.broker, str(folder), known, one.cleaned_to.get(partition, 0))
                 )
     return replicas
 
 
-def verify(replicas: Sequence[Replica], pace: Pace) -> list[Finding]:
+def verify(replicas: Sequence[ReplicaFolder], pace: ReadPace) -> list[ReplicaFinding]:
     """Compare the replicas of a partition up to the highest of their high watermarks.
 
     Where no checkpoint names one, up to the smallest end of their logs, which is said of each. What lies between the
@@ -133,7 +133,7 @@ def verify(replicas: Sequence[Replica], pace: Pace) -> list[Finding]:
     return found
 
 
-def _unsure(finding: Finding, end: int, ends: tuple[int, int], *, nothing: bool) -> Finding:
+def _unsure(finding: ReplicaFinding, end: int, ends: tuple[int, int], *, nothing: bool) -> ReplicaFinding:
     """The finding where nobody knows the high watermark; ``nothing`` could be compared although there are records."""
     least, most = ends
     if nothing and end == least and finding.verdict is ReplicaVerdict.OK:
@@ -142,7 +142,7 @@ def _unsure(finding: Finding, end: int, ends: tuple[int, int], *, nothing: bool)
     return _told(finding, UNKNOWN_END if least == most else f"{UNKNOWN_END} (the longest log ends at {most})")
 
 
-def _told(finding: Finding, detail: str) -> Finding:
+def _told(finding: ReplicaFinding, detail: str) -> ReplicaFinding:
     return finding if finding.detail else finding._replace(detail=detail)
 
 
@@ -188,7 +188,7 @@ def _first_offset(files: Sequence[tuple[int, str]], least: int) -> int:
     return least
 
 
-def _walk(files: Sequence[tuple[int, str]], start: int, pace: Pace) -> Iterator[Batch]:
+def _walk(files: Sequence[tuple[int, str]], start: int, pace: ReadPace) -> Iterator[ComparedBatch]:
     """Every batch that ends at or after ``start``, its checksum computed, as far as the log goes while it is read."""
     for number, (base, path) in enumerate(files):
         following = files[number + 1][0] if number + 1 < len(files) else None
@@ -200,7 +200,9 @@ def _walk(files: Sequence[tuple[int, str]], start: int, pace: Pace) -> Iterator[
             return
 
 
-def _batches(file: io.FileIO, between: tuple[int, int | None], start: int, pace: Pace) -> Generator[Batch, None, bool]:
+def _batches(
+    file: io.FileIO, between: tuple[int, int | None], start: int, pace: ReadPace
+) -> Generator[ComparedBatch, None, bool]:
     """The batches of a segment; returns whether it was read as long as it was when it was opened.
 
     Read and not mapped: a follower may cut its log meanwhile, and bytes of a map that are gone end the process.
@@ -222,7 +224,7 @@ def _batches(file: io.FileIO, between: tuple[int, int | None], start: int, pace:
                 continue
             pace.read(after - position)
             sound = magic == 2 and crc32c(view[position + _CRC_FROM : after]) == crc
-            yield Batch(base, last, epoch, after - position, crc, sound)
+            yield ComparedBatch(base, last, epoch, after - position, crc, sound)
         if end:
             view[: held - end] = view[end:held]
             held, done = held - end, done + end
@@ -235,7 +237,7 @@ def _batches(file: io.FileIO, between: tuple[int, int | None], start: int, pace:
     if os.fstat(file.fileno()).st_size < size:
         return False
     if following is not None:  # of the last segment the end may be under way
-        yield Batch(expected, following - 1, -1, size - done, 0, sound=False)
+        yield ComparedBatch(expected, following - 1, -1, size - done, 0, sound=False)
     return True
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from moldau.clusterdata.columns import Column, arrow_schema
-from moldau.clusterdata.state_changes.lines import COLUMNS, FIELDS, Range, blocks, fields_of, text_of
+from moldau.clusterdata.state_changes.lines import COLUMNS, FIELDS, FileRange, blocks, fields_of, text_of
 from moldau.runtime.memory import keep_freed_buffers
 
 if TYPE_CHECKING:
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from moldau.clusterdata.state_changes.shapes import Found, Shapes
+    from moldau.clusterdata.state_changes.shapes import ParsedLines, Shapes
 
 BLOCK_BYTES = 1 << 21
 """Some thousand lines: what NumPy costs for each block, whatever its size, is little for each of them."""
 
 
-def batches(of: Range, columns: tuple[Column, ...] = COLUMNS) -> Iterator[pa.RecordBatch]:
+def batches(of: FileRange, columns: tuple[Column, ...] = COLUMNS) -> Iterator[pa.RecordBatch]:
     """The lines of a range of a file, in their order, as batches with these of ``COLUMNS``."""
     from moldau.clusterdata.state_changes.shapes import Shapes
 
@@ -66,7 +66,7 @@ def batch(path: str, position: int, data: bytes, shapes: Shapes, asked: tuple[Co
     return pa.RecordBatch.from_arrays([(columns | none)[name] for name in schema.names], schema=schema)
 
 
-def _lines(data: bytes, found: Found) -> pa.Array:
+def _lines(data: bytes, found: ParsedLines) -> pa.Array:
     """The lines as text; bytes that are no UTF-8 as ``text_of`` has them."""
     import numpy as np
     import pyarrow as pa
@@ -80,7 +80,7 @@ def _lines(data: bytes, found: Found) -> pa.Array:
     return pa.StringArray.from_buffers(len(found.starts), pa.py_buffer(offsets), pa.py_buffer(data.replace(b"\n", b"")))
 
 
-def _columns(data: bytes, found: Found, schema: pa.Schema) -> dict[str, pa.Array]:
+def _columns(data: bytes, found: ParsedLines, schema: pa.Schema) -> dict[str, pa.Array]:
     """The columns that lines of known shapes have, as far as they are asked for; null in all other lines."""
     import numpy as np
     import pyarrow as pa

@@ -51,7 +51,7 @@ FIELDS = tuple(one.name for one in COLUMNS[4:])
 """The columns that are read out of a line."""
 
 
-class Range(NamedTuple):
+class FileRange(NamedTuple):
     """The lines of a file that begin at a byte from ``start`` on and before ``end``; None is the file's end."""
 
     path: str
@@ -72,18 +72,18 @@ def files_of(path: str) -> list[str]:
     return found
 
 
-def ranges(path: str, most_bytes: int) -> list[Range]:
+def ranges(path: str, most_bytes: int) -> list[FileRange]:
     """A file as ranges of about ``most_bytes``; a packed one is one range."""
     size = os.path.getsize(path)
     with open(path, "rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
     if packed or size <= most_bytes:
-        return [Range(path, 0, None)]
+        return [FileRange(path, 0, None)]
     starts = range(0, size, most_bytes)
-    return [Range(path, start, min(start + most_bytes, size)) for start in starts]
+    return [FileRange(path, start, min(start + most_bytes, size)) for start in starts]
 
 
-def blocks(of: Range, most_bytes: int = BLOCK_BYTES) -> Iterator[tuple[int, bytes]]:
+def blocks(of: FileRange, most_bytes: int = BLOCK_BYTES) -> Iterator[tuple[int, bytes]]:
     """(position, bytes) of whole lines, without the newline of the last; OSError when a packed file is damaged."""
     with opened(of.path) as file:
         at = of.start

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from moldau.clusterdata.state_changes.sources import Source, first_time, last_time
+from moldau.clusterdata.state_changes.sources import LogSource, first_time, last_time
 from moldau.runtime.memory import keep_freed_buffers
 
 _ROLLED = re.compile(r"(?:\.\d{4}-\d\d-\d\d(?:-\d\d)?)?(?:\.\d+)?(?:\.gz)?$")
@@ -24,7 +24,7 @@ LOG_NAMES = ("state-change.log*", "stage-change.log*")
 """Names of state-change logs; Kafka 4.0 rolled them under the second by mistake."""
 
 
-def merge(sources: Sequence[Source]) -> Iterator[list[bytes]]:
+def merge(sources: Sequence[LogSource]) -> Iterator[list[bytes]]:
     """The entries of all logs, in lists of some thousand, ordered by time."""
     keep_freed_buffers()
     open_ = list(sources)

@@ -44,7 +44,7 @@ class RelativePosition(NamedTuple):
     more: int
 
 
-class Layout(NamedTuple):
+class LineLayout(NamedTuple):
     """Which of a line's numbers (in their order, the date's among them) are which columns."""
 
     runs: int
@@ -59,7 +59,7 @@ class Layout(NamedTuple):
 class _Known:
     """The shapes of one layout: bounds of the lengths of their numbers and of what is between them."""
 
-    layout: Layout
+    layout: LineLayout
     low: list[Sizes] = field(default_factory=list)
     high: list[Sizes] = field(default_factory=list)
     _stacked: tuple[Sizes, Sizes] | None = None
@@ -79,7 +79,7 @@ class _Known:
 
 
 @dataclass(slots=True)
-class Found:
+class ParsedLines:
     """Lines of a block. ``starts`` and ``ends`` are where they lie in it; the arrays of columns have an item for each
     line, which says something where ``taken`` does and the column's own mask does."""
 
@@ -105,12 +105,12 @@ class Shapes:
         self._shapes = np.zeros((0, 3), np.int64)
         """A row for each shape: its layout, which of the layout's shapes it is, and its ``TEXTS``."""
         self._known: list[_Known] = []
-        self._layouts: dict[Layout, int] = {}
+        self._layouts: dict[LineLayout, int] = {}
         self._texts: dict[tuple[str | None, ...], int] = {}
         self._of = np.full((64, 64), _NEW, np.int32)
         """The shape of a text without digits and a number of numbers."""
 
-    def read(self, data: bytes) -> Found:
+    def read(self, data: bytes) -> ParsedLines:
         """The lines of a block, and the columns of those that are of a shape that is known after it."""
         if len(self._ids) > SHAPES_MOST:
             self.__init__(self._columns)  # type: ignore[misc]  # begins anew
@@ -127,7 +127,7 @@ class Shapes:
         texts = _texts(raw[~(is_digit | is_end)], ends - starts - digits)
         shape = self._shapes_of(data, texts, starts, ends, runs)
         layout, row, text = np.append(self._shapes, [[_NONE, 0, 0]], axis=0)[shape].T
-        found = Found(
+        found = ParsedLines(
             starts, ends, np.zeros(len(starts), np.bool_), text, tuple(self._texts), (starts.copy(), starts.copy())
         )
         block = _Block(raw, edges[1::2], np.minimum(sizes, 65_535).astype(np.uint16), found)
@@ -197,7 +197,7 @@ def _layout(
     spans: Sequence[Span],
     places: Sequence[tuple[str, Span]],
     columns: frozenset[str],
-) -> Layout:
+) -> LineLayout:
     """Which of a line's numbers are which of the columns; ``places`` are where an expression found all of these."""
     of: dict[str, tuple[int, bool]] = {}
     lists = []
@@ -212,7 +212,7 @@ def _layout(
             topic = start, end
     of |= {name: of[other] for name, other in sentence.same}
     numbers = tuple((name, *which) for name, which in of.items() if name in columns)
-    return Layout(len(spans), numbers, tuple(lists), (_place(spans, topic[0]), _place(spans, topic[1])))
+    return LineLayout(len(spans), numbers, tuple(lists), (_place(spans, topic[0]), _place(spans, topic[1])))
 
 
 def _edges(is_digit: Bools) -> Ints:
@@ -247,7 +247,7 @@ def _bounds(spans: Sequence[tuple[int, int]], free: Sequence[tuple[int, int]]) -
 class _Block:
     """A block whose columns are gathered, layout by layout."""
 
-    def __init__(self, raw: Bytes, ends: Ints, sizes: Sizes, found: Found) -> None:
+    def __init__(self, raw: Bytes, ends: Ints, sizes: Sizes, found: ParsedLines) -> None:
         self._raw, self._ends, self._sizes, self._found = raw, ends, sizes, found
         self._lists: dict[str, list[tuple[Ints, npt.NDArray[np.int32]]]] = {}
         self._count = len(found.starts)

@@ -39,7 +39,7 @@ UNPACKING = (EOFError, zlib.error, gzip.BadGzipFile)
 """What reading a packed file raises that is damaged."""
 
 
-class Source:
+class LogSource:
     """One log: ``paths`` are its files, the oldest first. ``keep`` says of an entry whether it is wanted. ``damaged``
     is told of packed files that cannot be unpacked to their end, which are read up to there; without it they are an
     OSError. ``beheaded``: what stands before the first time of the log is left out."""

@@ -1,6 +1,6 @@
 """How the values of records become columns: on the driver a ``Decoding`` is planned, executors open it.
 
-``Decoder`` turns the values of a batch into rows and says of each value that it could not read why. Read next: plan.py.
+``ValueDecoder`` turns the values of a batch into rows and says of each that it could not read why. Read next: plan.py.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Decoded(NamedTuple):
     drift: pa.StringArray
 
 
-class Decoder(Protocol):
+class ValueDecoder(Protocol):
     """Lives in one worker process for one task or longer; keeps the writers' schemas that it has asked for."""
 
     def decode(self, values: pa.BinaryArray) -> Decoded: ...
@@ -42,4 +42,4 @@ class Decoding(Protocol):
     def schema(self) -> pa.Schema:
         """The columns; their types are Spark's (timestamps are microseconds in UTC)."""
 
-    def open(self) -> Decoder: ...
+    def open(self) -> ValueDecoder: ...

@@ -19,7 +19,7 @@ from moldau.pipeline.decode import Decoded, DecodeError
 from moldau.pipeline.decode.avro_defaults import drop_unread, fill_defaults
 from moldau.pipeline.decode.avro_schema import for_fastavro, more_fields, other_unit, read_schema
 from moldau.pipeline.decode.avro_unions import members
-from moldau.pipeline.decode.prefixed import PREFIX_BYTES, Taken, Writer, Writers, decoded, drift_of
+from moldau.pipeline.decode.prefixed import PREFIX_BYTES, DecodedValue, Writers, WriterSchema, decoded, drift_of
 from moldau.pipeline.registry.client import RegisteredSchema, Registry, RegistryError
 
 _SINGLE_OBJECT = b"\xc3\x01"
@@ -98,20 +98,20 @@ class AvroDecoder:
         """The rows of the values; RegistryError when an id is not known here and the registry cannot be asked."""
         return decoded(values, self._plain if self._writers is None else self._prefixed, self._column)
 
-    def _prefixed(self, value: bytes) -> Taken:
+    def _prefixed(self, value: bytes) -> DecodedValue:
         assert self._writers is not None
         number, writer = self._writers.of(value)
         if writer.error is not None:
-            return Taken(None, writer.error, number)
+            return DecodedValue(None, writer.error, number)
         record, error = self._record(value, PREFIX_BYTES, writer.schema)
-        return Taken(record, error, number, writer.drift)
+        return DecodedValue(record, error, number, writer.drift)
 
-    def _plain(self, value: bytes) -> Taken:
+    def _plain(self, value: bytes) -> DecodedValue:
         start = len(self._single) if value.startswith(self._single) else 0
         record, error = self._record(value, start, self._reader)
         if error is not None and start == 0 and value.startswith(_SINGLE_OBJECT):
             error = "the single-object encoding names another schema than the file's"
-        return Taken(record, error)
+        return DecodedValue(record, error)
 
     def _record(self, value: bytes, start: int, writer: object) -> tuple[object, str | None]:
         stream = io.BytesIO(value)
@@ -124,7 +124,7 @@ class AvroDecoder:
             return None, f"not Avro of this schema: {len(value) - stream.tell()} bytes are left over"
         return (record if self._convert is None else self._convert(record)), None
 
-    def _writer(self, found: RegisteredSchema) -> Writer[object]:
+    def _writer(self, found: RegisteredSchema) -> WriterSchema[object]:
         assert self._registry is not None
         texts = self._registry.with_references(found)
         tree = read_schema(texts)
@@ -134,7 +134,7 @@ class AvroDecoder:
         if parsed == self._as_written:  # fastavro resolves nothing then, which takes less time
             parsed = self._reader
         drop_unread(named)
-        return Writer(parsed, None, drift_of(list(more_fields(tree, self._tree))))
+        return WriterSchema(parsed, None, drift_of(list(more_fields(tree, self._tree))))
 
     def _column(self, records: Sequence[object]) -> pa.StructArray:
         return pa.array(records, self._raw).cast(self._arrow).cast(_final(self._arrow))

@@ -19,7 +19,7 @@ import pyarrow as pa
 from moldau.pipeline.decode import DecodeError
 from moldau.pipeline.decode.plan import subject_of
 from moldau.pipeline.registry.client import Registry, RegistryError
-from moldau.pipeline.spec import Decode, Format
+from moldau.pipeline.spec import Decode, ValueFormat
 
 Encode = Callable[[Mapping[str, object]], bytes]
 
@@ -30,9 +30,9 @@ class NotEncoded(Exception):
 
 def encoder(decode: Decode, topics: Sequence[str]) -> Encode:
     """What makes values that ``decode`` reads. DecodeError where ``plan_decode`` would raise it."""
-    if decode.format is Format.AVRO:
+    if decode.format is ValueFormat.AVRO:
         return _avro(decode, topics)
-    if decode.format is Format.PROTOBUF:
+    if decode.format is ValueFormat.PROTOBUF:
         return _protobuf(decode, topics)
     prefix = _prefix(decode, topics)
     return lambda value: prefix + as_json(value)

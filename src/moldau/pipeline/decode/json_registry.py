@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from moldau.pipeline.decode import Decoded, DecodeError
 from moldau.pipeline.decode.json_schema import json_columns
 from moldau.pipeline.decode.json_values import JsonDecoder
-from moldau.pipeline.decode.prefixed import PREFIX_BYTES, Writer, Writers
+from moldau.pipeline.decode.prefixed import PREFIX_BYTES, Writers, WriterSchema
 from moldau.pipeline.registry.client import RegisteredSchema, Registry, RegistryError
 
 
@@ -53,7 +53,7 @@ class JsonRegistryDecoder:
     def __init__(self, strict: pa.Schema, schema: pa.Schema, registry: Registry) -> None:
         self._values = JsonDecoder(strict)
         self._type = pa.struct(list(schema))
-        self._writers: Writers[RegisteredSchema] = Writers(registry, "JSON", Writer)
+        self._writers: Writers[RegisteredSchema] = Writers(registry, "JSON", WriterSchema)
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
         """The rows of the values; RegistryError when an id is not known here and the registry cannot be asked."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 from moldau.pipeline.columns import refused_names
 from moldau.pipeline.decode import DecodeError, Decoding
 from moldau.pipeline.decode.types import TypeWordError, one_but_for_case, parse_type
-from moldau.pipeline.spec import Decode, Format
+from moldau.pipeline.spec import Decode, ValueFormat
 
 
 def plan_decode(decode: Decode, topics: Sequence[str]) -> Decoding:
@@ -27,13 +27,13 @@ def plan_decode(decode: Decode, topics: Sequence[str]) -> Decoding:
 
 
 def _planned(decode: Decode, topics: Sequence[str]) -> Decoding:
-    if decode.format in (Format.TEXT, Format.RAW):
+    if decode.format in (ValueFormat.TEXT, ValueFormat.RAW):
         from moldau.pipeline.decode.plain_values import PlainDecoding
 
-        return PlainDecoding(decode.format is Format.TEXT)
-    if decode.format is Format.AVRO:
+        return PlainDecoding(decode.format is ValueFormat.TEXT)
+    if decode.format is ValueFormat.AVRO:
         return _avro(decode, topics)
-    if decode.format is Format.PROTOBUF:
+    if decode.format is ValueFormat.PROTOBUF:
         return _protobuf(decode, topics)
     if decode.registry is not None:
         from moldau.pipeline.decode.json_registry import plan_json_registry

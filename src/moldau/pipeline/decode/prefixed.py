@@ -21,7 +21,7 @@ _SHOWN = 10
 W = TypeVar("W")
 
 
-class Taken(NamedTuple):
+class DecodedValue(NamedTuple):
     """What became of one value: a record, or its error; the schema's id; drift."""
 
     record: object
@@ -30,10 +30,10 @@ class Taken(NamedTuple):
     drift: str | None = None
 
 
-TOMBSTONE = Taken({})
+TOMBSTONE = DecodedValue({})
 
 
-class Writer(NamedTuple, Generic[W]):
+class WriterSchema(NamedTuple, Generic[W]):
     """How values of one writer's schema are read, or why they cannot be; ``drift`` is what the columns lack."""
 
     schema: W | None
@@ -53,41 +53,41 @@ class Writers(Generic[W]):
         self,
         registry: Registry,
         kind: str,
-        read: Callable[[RegisteredSchema], Writer[W]],
+        read: Callable[[RegisteredSchema], WriterSchema[W]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._registry, self._kind, self._read, self._clock = registry, kind, read, clock
-        self._known: dict[int, Writer[W]] = {}
+        self._known: dict[int, WriterSchema[W]] = {}
 
-    def of(self, value: bytes) -> tuple[int | None, Writer[W]]:
+    def of(self, value: bytes) -> tuple[int | None, WriterSchema[W]]:
         """The id in front of a value and its writer; RegistryError when an id is not known and cannot be asked for."""
         if len(value) < PREFIX_BYTES:
-            return None, Writer(None, f"{len(value)} bytes are too short for a schema id")
+            return None, WriterSchema(None, f"{len(value)} bytes are too short for a schema id")
         if value[0] != 0:
-            return None, Writer(None, f"the first byte is {value[0]}, not 0: there is no schema id")
+            return None, WriterSchema(None, f"the first byte is {value[0]}, not 0: there is no schema id")
         number = int.from_bytes(value[1:PREFIX_BYTES], "big")
         if number > LARGEST_ID:  # a registry's ids are signed: none is that large, and a negative one says nothing
-            return None, Writer(None, f"schema id {number} is larger than any registry's ({LARGEST_ID})")
+            return None, WriterSchema(None, f"schema id {number} is larger than any registry's ({LARGEST_ID})")
         found = self._known.get(number)
         if found is None or self._clock() >= found.until:
             found = self._known[number] = self._look_up(number)
         return number, found
 
-    def _look_up(self, number: int) -> Writer[W]:
+    def _look_up(self, number: int) -> WriterSchema[W]:
         """The writer of an id. An unknown id is asked for again after a while, and not for every value."""
         try:
             found = self._registry.by_id(number)
             if found.kind != self._kind:
-                return Writer(None, f"schema id {number} is {found.kind}, not {self._kind}")
+                return WriterSchema(None, f"schema id {number} is {found.kind}, not {self._kind}")
             return self._read(found)
         except UnknownSchema as error:
-            return Writer(None, str(error), None, self._clock() + _ASK_AGAIN_SECONDS)
+            return WriterSchema(None, str(error), None, self._clock() + _ASK_AGAIN_SECONDS)
         except DecodeError as error:
-            return Writer(None, f"schema id {number}: {error}")
+            return WriterSchema(None, f"schema id {number}: {error}")
 
 
 def decoded(
-    values: pa.BinaryArray, take: Callable[[bytes], Taken], column: Callable[[Sequence[object]], pa.StructArray]
+    values: pa.BinaryArray, take: Callable[[bytes], DecodedValue], column: Callable[[Sequence[object]], pa.StructArray]
 ) -> Decoded:
     """The rows of the values, as ``take`` reads each and ``column`` makes an array of the records."""
     found = [TOMBSTONE if value is None else take(value) for value in values.to_pylist()]

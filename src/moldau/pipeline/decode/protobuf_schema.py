@@ -53,7 +53,7 @@ _EARLIEST_S, _LATEST_S = -62_135_596_800, 253_402_300_799
 _DEEPEST = 50
 
 
-class Column(NamedTuple):
+class FieldColumn(NamedTuple):
     """A field as a column: the name, its type, and how a value is read; ``optional`` fields may be unset."""
 
     name: str
@@ -169,7 +169,7 @@ class Schema:
         return found
 
 
-def columns(message: Descriptor, within: tuple[str, ...] = ()) -> list[Column]:
+def columns(message: Descriptor, within: tuple[str, ...] = ()) -> list[FieldColumn]:
     """The columns of a message; DecodeError when one holds itself. Fields of empty messages are none."""
     if message.full_name in within or len(within) > _DEEPEST:
         raise DecodeError(f"protobuf: {message.full_name} is within itself: such a schema has no columns")
@@ -177,7 +177,7 @@ def columns(message: Descriptor, within: tuple[str, ...] = ()) -> list[Column]:
     return [found for field in message.fields if (found := _column(field, inside)) is not None]
 
 
-def reader(found: Sequence[Column]) -> Callable[[Message], dict[str, object]]:
+def reader(found: Sequence[FieldColumn]) -> Callable[[Message], dict[str, object]]:
     """Reads a message into the columns."""
     parts = tuple((one.name, one.optional, one.convert) for one in found)
 
@@ -190,20 +190,20 @@ def reader(found: Sequence[Column]) -> Callable[[Message], dict[str, object]]:
     return read
 
 
-def _column(field: FieldDescriptor, within: tuple[str, ...]) -> Column | None:
+def _column(field: FieldDescriptor, within: tuple[str, ...]) -> FieldColumn | None:
     if _is_map(field):
         key, value = (_single(one, within) for one in field.message_type.fields)
         if key is None or value is None:
             return None
         (key_type, _), (value_type, convert) = key, value
-        return Column(field.name, pa.map_(key_type, value_type), _map_of(convert), False)
+        return FieldColumn(field.name, pa.map_(key_type, value_type), _map_of(convert), False)
     one = _single(field, within)
     if one is None:
         return None
     kind, convert = one
     if field.is_repeated:
-        return Column(field.name, pa.list_(kind), _list_of(convert), False)
-    return Column(field.name, kind, convert, field.has_presence)
+        return FieldColumn(field.name, pa.list_(kind), _list_of(convert), False)
+    return FieldColumn(field.name, kind, convert, field.has_presence)
 
 
 def _single(field: FieldDescriptor, within: tuple[str, ...]) -> tuple[pa.DataType, Convert] | None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from moldau.pipeline.decode import Decoded, DecodeError
-from moldau.pipeline.decode.prefixed import PREFIX_BYTES, Taken, Writer, Writers, decoded, drift_of
+from moldau.pipeline.decode.prefixed import PREFIX_BYTES, DecodedValue, Writers, WriterSchema, decoded, drift_of
 from moldau.pipeline.decode.protobuf_schema import (
     Schema,
     columns,
@@ -100,7 +100,7 @@ class ProtobufDecoder:
         self._not_decoded, self._unknown = NotDecoded, unknown_fields.UnknownFieldSet
         self._writers: Writers[Schema] | None = None
         if registry is not None:
-            self._writers = Writers(registry, "PROTOBUF", lambda one: Writer(Schema(_compile(registry, one))))
+            self._writers = Writers(registry, "PROTOBUF", lambda one: WriterSchema(Schema(_compile(registry, one))))
         self._messages: dict[tuple[int, tuple[int, ...]], tuple[str | None, str | None]] = {}
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
@@ -110,20 +110,20 @@ class ProtobufDecoder:
     def _column(self, records: Sequence[object]) -> pa.StructArray:
         return pa.array(records, self._type)
 
-    def _prefixed(self, value: bytes) -> Taken:
+    def _prefixed(self, value: bytes) -> DecodedValue:
         assert self._writers is not None
         number, writer = self._writers.of(value)
         if number is None or writer.schema is None:
-            return Taken(None, writer.error, number)
+            return DecodedValue(None, writer.error, number)
         indexes, at = message_indexes(value, PREFIX_BYTES)
         if indexes is None:
-            return Taken(None, "what follows the schema id are no message indexes", number)
+            return DecodedValue(None, "what follows the schema id are no message indexes", number)
         known = self._messages.get((number, indexes))
         if known is None:
             known = self._messages[number, indexes] = self._judged(number, writer.schema, indexes)
         error, drift = known
         if error is not None:
-            return Taken(None, error, number)
+            return DecodedValue(None, error, number)
         return self._taken(value[at:], number)._replace(drift=drift)
 
     def _judged(self, number: int, schema: Schema, indexes: tuple[int, ...]) -> tuple[str | None, str | None]:
@@ -138,24 +138,24 @@ class ProtobufDecoder:
             return f"schema id {number}: {problem}", None
         return None, drift_of(list(more_fields(found, self._message)))
 
-    def _plain(self, value: bytes) -> Taken:
+    def _plain(self, value: bytes) -> DecodedValue:
         return self._taken(value, None)
 
-    def _taken(self, value: bytes, number: int | None) -> Taken:
+    def _taken(self, value: bytes, number: int | None) -> DecodedValue:
         message: Message = self._class()
         try:
             message.ParseFromString(value)
             if not message.IsInitialized():
                 missing = ", ".join(message.FindInitializationErrors())
-                return Taken(None, f"required fields are missing: {missing}", number)
+                return DecodedValue(None, f"required fields are missing: {missing}", number)
             record = self._read(message)
             unknown = {str(one.field_number) for one in self._unknown(message)} if number is None else set()
         except self._not_decoded:
-            return Taken(None, f"not a message {self._message.full_name}", number)
+            return DecodedValue(None, f"not a message {self._message.full_name}", number)
         except (ValueError, UnicodeError) as error:
-            return Taken(None, f"not a message {self._message.full_name}: {str(error)[:200]}", number)
+            return DecodedValue(None, f"not a message {self._message.full_name}: {str(error)[:200]}", number)
         drift = None if not unknown else drift_of([f"number {one}" for one in unknown])
-        return Taken(record, None, number, drift)
+        return DecodedValue(record, None, number, drift)
 
 
 def message_indexes(value: bytes, at: int) -> tuple[tuple[int, ...] | None, int]:

@@ -87,7 +87,7 @@ class Version:
         return sum(one.rows for one in self.pieces)
 
 
-class Feed(Protocol):
+class ChangeFeed(Protocol):
     """A table's versions. Every method may raise FeedError, or OSError where the table cannot be reached."""
 
     name: str
@@ -115,7 +115,7 @@ class Feed(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class VersionSlice:
     """The part of a version that is in a batch; its first row is number ``first`` of the feed."""
 
     number: int
@@ -126,13 +126,13 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedBatch:
     """A batch: from where to where, the columns, and what is read for it."""
 
     start: Position
     end: Position
     schema: pa.Schema
-    slices: Sequence[Slice]
+    slices: Sequence[VersionSlice]
 
     @property
     def rows(self) -> int:

@@ -14,10 +14,10 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from moldau.pipeline.feed.changes import Position, schema_of_text, schema_to_text
-from moldau.pipeline.folder import CHECKPOINT, BrokenFile, Folder
+from moldau.pipeline.folder import CHECKPOINT, BrokenPipelineFile, PipelineFolder
 
 
-class Noted(NamedTuple):
+class CheckpointedBatch(NamedTuple):
     """A batch in the checkpoint: its number, from where to where it goes, and its columns."""
 
     number: int
@@ -29,7 +29,7 @@ class Noted(NamedTuple):
 class FeedCheckpoint:
     """The checkpoint in a pipeline's folder."""
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: PipelineFolder) -> None:
         self._store = folder.store
 
     def query(self) -> str:
@@ -39,7 +39,7 @@ class FeedCheckpoint:
         try:
             return str(json.loads(self._store.read(name) or b"")["id"])
         except (ValueError, KeyError, TypeError):
-            raise BrokenFile(f"{self._store.uri}/{name} does not hold an id; reset the pipeline") from None
+            raise BrokenPipelineFile(f"{self._store.uri}/{name} does not hold an id; reset the pipeline") from None
 
     def latest(self) -> Position | None:
         """What ``latest`` came to when it was first asked for, None before."""
@@ -48,29 +48,33 @@ class FeedCheckpoint:
         try:
             return None if found is None else Position.from_json(found.decode())
         except (ValueError, TypeError):
-            raise BrokenFile(f"{self._store.uri}/{name} does not say where to begin; reset the pipeline") from None
+            raise BrokenPipelineFile(
+                f"{self._store.uri}/{name} does not say where to begin; reset the pipeline"
+            ) from None
 
     def keep_latest(self, position: Position) -> None:
         """Let ``latest`` be this position from now on, unless it is another one already."""
         self._store.put_if_absent(f"{CHECKPOINT}/latest", position.to_json().encode())
 
-    def newest(self) -> Noted | None:
+    def newest(self) -> CheckpointedBatch | None:
         """The batch that was planned last, None before the first."""
         numbers = [int(name.rsplit("/", 1)[-1]) for name in self._store.names(f"{CHECKPOINT}/offsets")
                    if name.rsplit("/", 1)[-1].isdecimal()]  # fmt: skip
         return self.read(max(numbers)) if numbers else None
 
-    def read(self, number: int) -> Noted:
-        """A planned batch; BrokenFile when its file holds something else."""
+    def read(self, number: int) -> CheckpointedBatch:
+        """A planned batch; BrokenPipelineFile when its file holds something else."""
         name = f"{CHECKPOINT}/offsets/{number}"
         try:
             found = json.loads(self._store.read(name) or b"")
             start, end = (Position.from_json(found[which]) for which in ("start", "end"))
-            return Noted(number, start, end, schema_of_text(found["schema"]))
+            return CheckpointedBatch(number, start, end, schema_of_text(found["schema"]))
         except (ValueError, KeyError, TypeError, pa.ArrowException):
-            raise BrokenFile(f"{self._store.uri}/{name} does not say what a batch covers; reset the pipeline") from None
+            raise BrokenPipelineFile(
+                f"{self._store.uri}/{name} does not say what a batch covers; reset the pipeline"
+            ) from None
 
-    def add(self, noted: Noted) -> bool:
+    def add(self, noted: CheckpointedBatch) -> bool:
         """Note a batch before it is read; False when another process has noted one of this number."""
         content = {"start": noted.start.to_json(), "end": noted.end.to_json(), "schema": schema_to_text(noted.schema)}
         return self._store.put_if_absent(f"{CHECKPOINT}/offsets/{noted.number}", json.dumps(content).encode())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.pipeline.feed.changes import Feed, FeedError
+from moldau.pipeline.feed.changes import ChangeFeed, FeedError
 from moldau.pipeline.spec import Pipeline, TableFeed
 
 
@@ -10,7 +10,7 @@ class NoFeed(ValueError):
     """Something that is done with topics, and not with the feed of a table; the message says what."""
 
 
-def open_feed(source: TableFeed) -> Feed:
+def open_feed(source: TableFeed) -> ChangeFeed:
     """The feed; FeedError when its library is missing."""
     if source.format == "iceberg":
         try:

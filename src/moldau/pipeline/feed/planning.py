@@ -11,7 +11,16 @@ from dataclasses import replace
 import pyarrow as pa
 
 from moldau.pipeline.columns import FEED, RESERVED
-from moldau.pipeline.feed.changes import Feed, FeedError, Planned, Position, Slice, Version, cut, difference
+from moldau.pipeline.feed.changes import (
+    ChangeFeed,
+    FeedError,
+    PlannedBatch,
+    Position,
+    Version,
+    VersionSlice,
+    cut,
+    difference,
+)
 from moldau.pipeline.spec import Deletes, SchemaChange, TableFeed
 
 BATCH_MOST = 100_000
@@ -19,7 +28,7 @@ _VERSIONS_MOST = 1000
 """A batch covers at most so many versions, however few rows they have."""
 
 
-def begin(feed: Feed, start: str) -> Position:
+def begin(feed: ChangeFeed, start: str) -> Position:
     """The position that a word of the file stands for: snapshot, earliest, latest, or a version to begin with."""
     table = feed.id()
     if start == "snapshot":
@@ -31,7 +40,7 @@ def begin(feed: Feed, start: str) -> Position:
     return Position(table, done=feed.before(int(start)))
 
 
-def check_table(feed: Feed, position: Position) -> None:
+def check_table(feed: ChangeFeed, position: Position) -> None:
     """FeedError when the table is another one than the position is of."""
     found = feed.id()
     if found != position.table:
@@ -42,8 +51,14 @@ def check_table(feed: Feed, position: Position) -> None:
 
 
 def plan(
-    feed: Feed, source: TableFeed, position: Position, known: pa.Schema | None, most: int, *, until: int | None = None
-) -> Planned | None:
+    feed: ChangeFeed,
+    source: TableFeed,
+    position: Position,
+    known: pa.Schema | None,
+    most: int,
+    *,
+    until: int | None = None,
+) -> PlannedBatch | None:
     """The batch that comes next, None when there is nothing new up to version ``until``; ``known`` are the columns of
     the batch before."""
     check_table(feed, position)
@@ -52,7 +67,7 @@ def plan(
     if position.whole:
         assert position.at is not None, "a snapshot is of a version"
         return _part(feed, source, feed.whole(position.at), position, known, most=most)
-    slices: list[Slice] = []
+    slices: list[VersionSlice] = []
     at, schema = position, known
     for number in feed.following(position.done)[:_VERSIONS_MOST]:
         version = feed.changes(number, schema)
@@ -68,26 +83,28 @@ def plan(
     if at == position:
         return None
     assert schema is not None, "a version says its columns"
-    return Planned(position, at, schema, slices)
+    return PlannedBatch(position, at, schema, slices)
 
 
 def _part(
-    feed: Feed, source: TableFeed, version: Version, position: Position, known: pa.Schema | None, *, most: int
-) -> Planned:
+    feed: ChangeFeed, source: TableFeed, version: Version, position: Position, known: pa.Schema | None, *, most: int
+) -> PlannedBatch:
     """The rows of one version that follow a position, ``most`` of them unless it may not be cut."""
     _check(feed, source, version, known)
     row = position.row if position.at == version.number else 0
     taken = version.rows - row if version.takes_back else min(most, version.rows - row)
-    slices = [Slice(version.number, version.at_ms, cut(version.pieces, row, taken), version.takes_back, position.rows)]
+    slices = [
+        VersionSlice(version.number, version.at_ms, cut(version.pieces, row, taken), version.takes_back, position.rows)
+    ]
     rows = position.rows + taken
     if row + taken < version.rows:
         end = replace(position, at=version.number, row=row + taken, rows=rows)
     else:
         end = Position(position.table, done=version.number, rows=rows)
-    return Planned(position, end, version.schema, slices)
+    return PlannedBatch(position, end, version.schema, slices)
 
 
-def _check(feed: Feed, source: TableFeed, version: Version, known: pa.Schema | None) -> None:
+def _check(feed: ChangeFeed, source: TableFeed, version: Version, known: pa.Schema | None) -> None:
     what = f"{feed.name}, version {version.number}"
     own = [name for name in version.schema.names if name.lower() in RESERVED or name.lower() in FEED]
     seen: dict[str, str] = {}

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from moldau.model.counted import counted
-from moldau.pipeline.feed.changes import Feed, FeedError, Position
+from moldau.pipeline.feed.changes import ChangeFeed, FeedError, Position
 from moldau.pipeline.feed.checkpoint import FeedCheckpoint
 from moldau.pipeline.feed.open import NoFeed, open_feed
 from moldau.pipeline.feed.planning import BATCH_MOST, begin, check_table, plan
-from moldau.pipeline.folder import Folder
+from moldau.pipeline.folder import PipelineFolder
 from moldau.pipeline.reading import FEED_STARTS
 from moldau.pipeline.spec import Pipeline
 
@@ -34,7 +34,7 @@ class FeedLag:
     lag: int
 
 
-def booked_position(folder: Folder) -> Position | None:
+def booked_position(folder: PipelineFolder) -> Position | None:
     """Where the newest batch of the books ended; None before the first of a checkpoint."""
     line = folder.books.newest_of_stream()
     if line is None or not line.end or not folder.has_checkpoint():
@@ -44,19 +44,19 @@ def booked_position(folder: Folder) -> Position | None:
     return Position.from_json(line.end[0])
 
 
-def next_position(pipeline: Pipeline, folder: Folder, feed: Feed) -> Position:
+def next_position(pipeline: Pipeline, folder: PipelineFolder, feed: ChangeFeed) -> Position:
     """Where the next batch begins."""
     return booked_position(folder) or first_position(pipeline, folder, feed)
 
 
-def first_position(pipeline: Pipeline, folder: Folder, feed: Feed) -> Position:
+def first_position(pipeline: Pipeline, folder: PipelineFolder, feed: ChangeFeed) -> Position:
     """Where the first batch of a checkpoint begins."""
     start = folder.start() or pipeline.source.start
     kept = FeedCheckpoint(folder).latest() if start == "latest" else None
     return begin(feed, start) if kept is None else kept
 
 
-def feed_lag(pipeline: Pipeline, folder: Folder) -> FeedLag:
+def feed_lag(pipeline: Pipeline, folder: PipelineFolder) -> FeedLag:
     """How far behind the table the pipeline is. FeedError as in a run."""
     source = pipeline.source.feed
     assert source is not None, "a pipeline over a table"
@@ -67,7 +67,7 @@ def feed_lag(pipeline: Pipeline, folder: Folder) -> FeedLag:
     return FeedLag(source.name, None if (at.done or 0) < 0 else at.done, feed.newest(), left)
 
 
-def feed_steps(pipeline: Pipeline, folder: Folder) -> list[PlannedStep]:
+def feed_steps(pipeline: Pipeline, folder: PipelineFolder) -> list[PlannedStep]:
     """What a run would do with the source."""
     found, booked = feed_lag(pipeline, folder), booked_position(folder)
     refused = _refused(pipeline, folder)
@@ -79,7 +79,7 @@ def feed_steps(pipeline: Pipeline, folder: Folder) -> list[PlannedStep]:
     return [*steps, PlannedStep("checkpoint", f"goes on {goes_on(booked)}; 'start' has no effect", False)]
 
 
-def _refused(pipeline: Pipeline, folder: Folder) -> list[PlannedStep]:
+def _refused(pipeline: Pipeline, folder: PipelineFolder) -> list[PlannedStep]:
     """Why a run would be refused at the next batch, as far as the table's log tells."""
     source = pipeline.source.feed
     assert source is not None, "a pipeline over a table"
@@ -119,7 +119,7 @@ def check_start(pipeline: Pipeline, start: str) -> Position:
     return begin(open_feed(source), start)
 
 
-def reset_cost(pipeline: Pipeline, folder: Folder, begins: Position) -> str:
+def reset_cost(pipeline: Pipeline, folder: PipelineFolder, begins: Position) -> str:
     """What beginning there comes to, a clause; empty in a pipeline that has written nothing."""
     source, at = pipeline.source.feed, booked_position(folder)
     assert source is not None, "a pipeline over a table"

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from moldau.model.counted import counted
 from moldau.pipeline import columns as names
-from moldau.pipeline.feed.changes import Piece, Planned, RowChange, Slice
+from moldau.pipeline.feed.changes import Piece, PlannedBatch, RowChange, VersionSlice
 from moldau.pipeline.stages import arrow_schema
 from moldau.spark.rows import quoted, row_json
 
@@ -35,7 +35,7 @@ _CHANGES = {
 Keyed = tuple[object, ...]
 
 
-def rows_of(spark: SparkSession, planned: Planned, topic: str, keys: Sequence[str]) -> DataFrame:
+def rows_of(spark: SparkSession, planned: PlannedBatch, topic: str, keys: Sequence[str]) -> DataFrame:
     """The batch as rows that the stages after decoding take."""
     from pyspark.sql import functions as fn
     from pyspark.sql.pandas.types import from_arrow_schema
@@ -57,7 +57,7 @@ def full_schema(fields: pa.Schema) -> pa.Schema:
     return arrow_schema(pa.schema([*fields, (names.CHANGE, pa.string()), (names.VERSION, pa.int64())]))
 
 
-def _slice(part: Slice, schema: pa.Schema, topic: str, keys: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _slice(part: VersionSlice, schema: pa.Schema, topic: str, keys: Sequence[str]) -> Iterator[pa.RecordBatch]:
     at = part.first
     written = _keys(_changes(part.pieces, schema, deletes=False), keys) if part.takes_back else set()
     turns = (True, False) if part.takes_back else (False,)
@@ -119,7 +119,13 @@ def _comparable(value: object) -> object:
 
 
 def _whole(
-    rows: pa.RecordBatch, changes: list[str], reasons: Sequence[str | None], part: Slice, *, topic: str, first: int
+    rows: pa.RecordBatch,
+    changes: list[str],
+    reasons: Sequence[str | None],
+    part: VersionSlice,
+    *,
+    topic: str,
+    first: int,
 ) -> pa.RecordBatch:
     """The rows with the pipeline's own columns."""
     schema, count = full_schema(rows.schema), rows.num_rows

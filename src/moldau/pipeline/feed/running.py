@@ -10,17 +10,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moldau.pipeline.batches import Batches
-from moldau.pipeline.books import AnotherRun, Line
+from moldau.pipeline.batches import ForeachBatch
+from moldau.pipeline.books import AnotherRun, BookLine
 from moldau.pipeline.clusters import cluster_of
 from moldau.pipeline.durations import seconds
-from moldau.pipeline.feed.changes import Feed, FeedError, Planned, Slice
-from moldau.pipeline.feed.checkpoint import FeedCheckpoint, Noted
+from moldau.pipeline.feed.changes import ChangeFeed, FeedError, PlannedBatch, VersionSlice
+from moldau.pipeline.feed.checkpoint import CheckpointedBatch, FeedCheckpoint
 from moldau.pipeline.feed.open import open_feed
 from moldau.pipeline.feed.planning import BATCH_MOST, check_table, plan
 from moldau.pipeline.feed.positions import first_position
 from moldau.pipeline.feed.rows import rows_of
-from moldau.pipeline.folder import Folder
+from moldau.pipeline.folder import PipelineFolder
 from moldau.pipeline.running import Ended, Runner
 from moldau.pipeline.spec import Pipeline, TopicSink
 from moldau.spark.supervise import may_pass
@@ -51,9 +51,9 @@ class FeedRunner(Runner):
         topics = [sink.cluster for sink in pipeline.sinks if isinstance(sink, TopicSink)]
         return None in topics or pipeline.dead_letters.topic is not None
 
-    def _batches(self) -> Batches:
+    def _batches(self) -> ForeachBatch:
         pipeline = self._pipeline
-        return Batches(
+        return ForeachBatch(
             pipeline,
             None,
             self.folder.books,
@@ -64,7 +64,7 @@ class FeedRunner(Runner):
             store=self.folder.store,
         )
 
-    def _round(self, spark: SparkSession, batches: Batches) -> Ended | None:
+    def _round(self, spark: SparkSession, batches: ForeachBatch) -> Ended | None:
         source = self._pipeline.source.feed
         assert source is not None, "a pipeline over a table"
         feeding = Feeding(self._pipeline, self.folder, open_feed(source), spark, batches)
@@ -96,7 +96,9 @@ class FeedRunner(Runner):
 class Feeding:
     """The batches of a feed, one after the other."""
 
-    def __init__(self, pipeline: Pipeline, folder: Folder, feed: Feed, spark: SparkSession, batches: Batches) -> None:
+    def __init__(
+        self, pipeline: Pipeline, folder: PipelineFolder, feed: ChangeFeed, spark: SparkSession, batches: ForeachBatch
+    ) -> None:
         source = pipeline.source.feed
         assert source is not None, "a pipeline over a table"
         self._pipeline, self._source, self._folder, self._feed = pipeline, source, folder, feed
@@ -115,28 +117,32 @@ class Feeding:
         planned = next_batch(self._pipeline, self._folder, self._feed, noted, until)
         if planned is None:
             return False
-        noted = Noted(0 if noted is None else noted.number + 1, planned.start, planned.end, planned.schema)
+        noted = CheckpointedBatch(0 if noted is None else noted.number + 1, planned.start, planned.end, planned.schema)
         if not self._checkpoint.add(noted):
             raise AnotherRun(f"batch {noted.number} was noted in the checkpoint by another run of this pipeline")
         self._take(query, noted, planned)
         return True
 
-    def _take(self, query: str, noted: Noted, planned: Planned) -> Line:
+    def _take(self, query: str, noted: CheckpointedBatch, planned: PlannedBatch) -> BookLine:
         key = BatchKey(query, noted.number, (noted.start.to_json(),), (noted.end.to_json(),))
         self._folder.books.follows(query, noted.number)
         rows = rows_of(self._spark, planned, self._source.name, self._source.keys)
         return self._batches.take(rows, key, str(self._folder.books.next()))
 
 
-def is_booked(folder: Folder, query: str, number: int) -> bool:
+def is_booked(folder: PipelineFolder, query: str, number: int) -> bool:
     """Whether the books have a batch of this checkpoint."""
     line = folder.books.newest_of_stream()
     return line is not None and line.query == query and line.batch >= number
 
 
 def next_batch(
-    pipeline: Pipeline, folder: Folder, feed: Feed, noted: Noted | None, until: int | None = None
-) -> Planned | None:
+    pipeline: Pipeline,
+    folder: PipelineFolder,
+    feed: ChangeFeed,
+    noted: CheckpointedBatch | None,
+    until: int | None = None,
+) -> PlannedBatch | None:
     """What follows the batch that was noted last; of a new checkpoint, what follows the pipeline's start."""
     source = pipeline.source.feed
     assert source is not None, "a pipeline over a table"
@@ -147,12 +153,12 @@ def next_batch(
     return plan(feed, source, at, None if noted is None else noted.schema, most, until=until)
 
 
-def again(feed: Feed, pipeline: Pipeline, noted: Noted) -> Planned:
+def again(feed: ChangeFeed, pipeline: Pipeline, noted: CheckpointedBatch) -> PlannedBatch:
     """A batch as it was noted: versions do not change, so the same number of rows from the same place is the same."""
     source = pipeline.source.feed
     assert source is not None, "a pipeline over a table"
     check_table(feed, noted.start)
-    slices: list[Slice] = []
+    slices: list[VersionSlice] = []
     at = noted.start
     while at != noted.end:
         until = noted.end.done if noted.end.at is None else noted.end.at
@@ -160,7 +166,7 @@ def again(feed: Feed, pipeline: Pipeline, noted: Noted) -> Planned:
         if planned is None or (planned.rows == 0 and planned.end.done == at.done):
             raise FeedError(f"{feed.name}: what was planned for batch {noted.number} is there no more")
         slices, at = [*slices, *planned.slices], planned.end
-    return Planned(noted.start, noted.end, noted.schema, slices)
+    return PlannedBatch(noted.start, noted.end, noted.schema, slices)
 
 
 def runner(
@@ -169,7 +175,7 @@ def runner(
     file: Path | None = None,
     once: bool = False,
     say: Callable[[str], None] = lambda text: None,
-    on_line: Callable[[Line], None] = lambda line: None,
+    on_line: Callable[[BookLine], None] = lambda line: None,
     session: Callable[[Pipeline], SparkSession] | None = None,
 ) -> Runner:
     """What runs the pipeline, be its source topics or a table."""

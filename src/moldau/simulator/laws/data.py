@@ -36,7 +36,7 @@ CHECKS = (
 )
 
 
-class Piece(NamedTuple):
+class LoggedBatch(NamedTuple):
     """One batch as it stands in a log."""
 
     base: int
@@ -53,17 +53,17 @@ class SeenReplica(NamedTuple):
     state: tuple[Any, ...]
 
 
-def pieces(log: Any, start: int, end: int) -> list[Piece]:
+def pieces(log: Any, start: int, end: int) -> list[LoggedBatch]:
     """The batches of a log from ``start`` to ``end``, both at borders of batches; up to bytes named as corrupt,
     which nobody else is given either.
     """
-    found: list[Piece] = []
+    found: list[LoggedBatch] = []
     while start < end:
         try:
             data = log.read(start, 1 << 30, up_to=end)  # of one segment
         except CorruptLog:
             break
-        more = [Piece(h.base_offset, h.last_offset, h.leader_epoch, h.crc) for _, h in batch.headers(data)]
+        more = [LoggedBatch(h.base_offset, h.last_offset, h.leader_epoch, h.crc) for _, h in batch.headers(data)]
         if not more:
             break
         found += more
@@ -225,7 +225,7 @@ class DataLaws:
                 self._violated(f"S4: n{id} has {piece} in {name}, committed is {committed}")
         return found[-1].last + 1 if found else 0
 
-    def _is_new(self, past: Past, piece: Piece) -> bool:
+    def _is_new(self, past: Past, piece: LoggedBatch) -> bool:
         """Whether a batch is in none of those that were committed: it was deleted from the first log looked at."""
         at = bisect_left(past.pieces, piece.base, key=lambda one: one.base)
         before, after = past.pieces[max(at - 1, 0) : at], past.pieces[at : at + 1]

@@ -18,7 +18,7 @@ from moldau.controller.facts import Settings
 from moldau.controller.laws import CommittedBatch, Law, LawChecker
 from moldau.image import Delta, Image
 from moldau.model import Code
-from moldau.ports.zookeeper import Check, Create, Delete, Op, Set
+from moldau.ports.zookeeper import CheckVersion, Create, Delete, Op, Set
 from moldau.replication.roles import Role
 from moldau.simulator.cluster_observer_zookeeper import ZooKeeperObserver, plane_of, survey_of
 from moldau.simulator.cluster_zookeeper import CHROOT
@@ -80,12 +80,14 @@ class ZooKeeperLaws:
 
     def _ruled(self, session: int, ops: Sequence[Op]) -> None:
         """Z1: only under a check of the controller epoch; Z6, C5: only in the session that holds /controller."""
-        written = [op for op in ops if not isinstance(op, Check) and op.path.startswith(RULED) and op.path not in FIRST]
+        written = [
+            op for op in ops if not isinstance(op, CheckVersion) and op.path.startswith(RULED) and op.path not in FIRST
+        ]
         written += [op for op in ops if isinstance(op, Delete) and op.path.startswith(DIRECTORIES)]
         if not written:
             return
         what = f"{type(written[0]).__name__} of {written[0].path}"
-        epochs = [op for op in ops if isinstance(op, Check) and op.path == EPOCH]
+        epochs = [op for op in ops if isinstance(op, CheckVersion) and op.path == EPOCH]
         version = self._observer.ensemble.tree.at(EPOCH).version
         if not epochs or epochs[0].version != version:
             self._violated(f"Z1: {what} without a check of the controller epoch")

@@ -11,7 +11,7 @@ from moldau.replication.partition import Partition
 from moldau.simulator.mutants.mutant import Mutant, Patches
 from moldau.simulator.scenes import DELETIONS, ZOOKEEPER
 from moldau.storage.config import LogConfig
-from moldau.storage.loaded import Known
+from moldau.storage.loaded import CheckpointedLog
 from moldau.storage.loading import DirLoad, FoundFolder
 
 
@@ -29,7 +29,7 @@ def answers_deletions_without_its_followers(patches: Patches) -> None:
 def takes_no_log_start_from_its_file(patches: Patches) -> None:
     known = DirLoad._known
 
-    def without(load: DirLoad, found: FoundFolder, config: LogConfig) -> Known:
+    def without(load: DirLoad, found: FoundFolder, config: LogConfig) -> CheckpointedLog:
         return known(load, found, config)._replace(log_start_offset=None)
 
     patches.set(DirLoad, "_known", without)

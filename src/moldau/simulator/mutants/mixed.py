@@ -43,7 +43,7 @@ def leaves_it_to_brokers_to_see_that_a_replica_goes(patches: Patches) -> None:
     real = batch.stop_replica
 
     def stop_replica(
-        broker: Broker, stops: Sequence[tuple[str, int, int]], sender: batch.Sender, *, delete: bool
+        broker: Broker, stops: Sequence[tuple[str, int, int]], sender: batch.SendingController, *, delete: bool
     ) -> StopReplicaRequest:
         return real(broker, stops if not delete else [], sender, delete=delete)
 

@@ -18,7 +18,7 @@ from moldau.broker.zookeeper.settings import ZnodeSettings
 from moldau.controller.replica_states import ReplicaStates, ReplicaStep
 from moldau.controller.states import ReplicaState
 from moldau.model import Code
-from moldau.ports.zookeeper import BadVersion, Check, NodeExists, NoNode, Set
+from moldau.ports.zookeeper import BadVersion, CheckVersion, NodeExists, NoNode, Set
 from moldau.simulator.mutants import controller
 from moldau.simulator.mutants.mutant import Mutant, Patches
 from moldau.simulator.scenes import ZOOKEEPER
@@ -28,10 +28,10 @@ from moldau.zookeeper.znodes import BrokerZnode, ControllerZnode, StateZnode, co
 
 
 def writes_whoever_is_controller(patches: Patches) -> None:
-    def unchecked(*, path: str, version: int) -> Check:
-        return Check(path=path, version=-1)
+    def unchecked(*, path: str, version: int) -> CheckVersion:
+        return CheckVersion(path=path, version=-1)
 
-    patches.set(writer, "Check", unchecked)
+    patches.set(writer, "CheckVersion", unchecked)
 
 
 def removes_requests_whoever_is_controller(patches: Patches) -> None:

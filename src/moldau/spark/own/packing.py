@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from moldau.clusterdata.replica_check.folders import Replica
-from moldau.clusterdata.segments import Segment
-from moldau.clusterdata.state_changes.lines import Range
+from moldau.clusterdata.replica_check.folders import ReplicaFolder
+from moldau.clusterdata.segments import ListedSegment
+from moldau.clusterdata.state_changes.lines import FileRange
 
 
 def packed(tasks: Iterable[object], most_bytes: int) -> list[list[object]]:
@@ -27,11 +27,11 @@ def packed(tasks: Iterable[object], most_bytes: int) -> list[list[object]]:
 def bytes_of(task: object) -> int:
     """How much a task has to read, as far as files tell; a file that is gone counts nothing."""
     try:
-        if isinstance(task, Segment):
+        if isinstance(task, ListedSegment):
             return os.path.getsize(task.path)
-        if isinstance(task, Range):
+        if isinstance(task, FileRange):
             return (os.path.getsize(task.path) if task.end is None else task.end) - task.start
-        if isinstance(task, Replica):
+        if isinstance(task, ReplicaFolder):
             return sum(entry.stat().st_size for entry in os.scandir(task.path))
     except OSError:
         return 0

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     import pyarrow
 
     from moldau.spark.given import Given
-    from moldau.spark.own.table import Table
+    from moldau.spark.own.table import PlainTable
 
 
-class TaskPartition(InputPartition):
+class SentTasks(InputPartition):
     """Some tasks as Spark sends them to whoever runs them."""
 
     def __init__(self, tasks: Sequence[object]) -> None:
@@ -30,18 +30,18 @@ class TaskPartition(InputPartition):
 class TableReader(DataSourceReader):
     """Reads a table, some of its tasks in each partition."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: PlainTable) -> None:
         self._table = table
 
     def partitions(self) -> list[InputPartition]:
         """The tasks, small ones together; a table without any still has one partition, which Spark demands."""
         from moldau.spark.own.packing import packed
 
-        return [TaskPartition(tasks) for tasks in packed(self._table.tasks(), self._table.split_bytes) or [[]]]
+        return [SentTasks(tasks) for tasks in packed(self._table.tasks(), self._table.split_bytes) or [[]]]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """The rows of some tasks."""
-        assert isinstance(partition, TaskPartition)
+        assert isinstance(partition, SentTasks)
         for task in partition.tasks:
             yield from self._table.batches(task)
 
@@ -66,10 +66,10 @@ class FilesSource(DataSource):
         return TableReader(self._table())
 
     @abstractmethod
-    def table(self, given: Given, paths: tuple[str, ...]) -> Table:
+    def table(self, given: Given, paths: tuple[str, ...]) -> PlainTable:
         """What these options ask for."""
 
-    def _table(self) -> Table:
+    def _table(self) -> PlainTable:
         from moldau.spark.given import Given, OptionError
         from moldau.spark.own.options import paths_of
 
@@ -86,7 +86,7 @@ class StateLogSource(FilesSource):
     NAME = "moldau_statelog"
     OPTIONS = ("columns", "splitBytes")
 
-    def table(self, given: Given, paths: tuple[str, ...]) -> Table:
+    def table(self, given: Given, paths: tuple[str, ...]) -> PlainTable:
         from moldau.spark.own.tables import state_log
 
         return state_log(given, paths)
@@ -98,7 +98,7 @@ class SegmentsSource(FilesSource):
     NAME = "moldau_segments"
     OPTIONS = ("mode", "topics", "until", "checksums")
 
-    def table(self, given: Given, paths: tuple[str, ...]) -> Table:
+    def table(self, given: Given, paths: tuple[str, ...]) -> PlainTable:
         from moldau.spark.own.tables import segments
 
         return segments(given, paths)
@@ -110,7 +110,7 @@ class MetadataSource(FilesSource):
     NAME = "moldau_metadata"
     OPTIONS = ("table", "asOfOffset", "asOfTime", "fromOffset", "fromTime")
 
-    def table(self, given: Given, paths: tuple[str, ...]) -> Table:
+    def table(self, given: Given, paths: tuple[str, ...]) -> PlainTable:
         from moldau.spark.own.tables import metadata
 
         return metadata(given, paths)
@@ -122,7 +122,7 @@ class JobSource(FilesSource):
     NAME = "moldau_job"
     OPTIONS = ("job", "topics", "groups", "transactionalIds", "every", "maxTransactionTimeout")
 
-    def table(self, given: Given, paths: tuple[str, ...]) -> Table:
+    def table(self, given: Given, paths: tuple[str, ...]) -> PlainTable:
         from moldau.spark.own.tables import job
 
         return job(given, paths)

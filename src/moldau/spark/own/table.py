@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from moldau.clusterdata.columns import Column
 
 
-class Table(ABC):
+class PlainTable(ABC):
     """What a source reads: columns, tasks that share nothing, and the batches of a task. Spark sends it to workers."""
 
     columns: tuple[Column, ...]

@@ -15,7 +15,7 @@ from moldau.clusterdata.state_changes import lines
 from moldau.clusterdata.state_changes.arrow import batches as state_log_batches
 from moldau.spark.given import Given, OptionError, duration_ms, size_bytes
 from moldau.spark.own.options import choice, names_of, time_ms, whole
-from moldau.spark.own.table import Table
+from moldau.spark.own.table import PlainTable
 
 if TYPE_CHECKING:
     import pyarrow
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 HIGH_WATERMARK = "highWatermark"
 
 
-class _StateLog(Table):
+class _StateLog(PlainTable):
     def __init__(self, paths: tuple[str, ...], split_bytes: int, columns: tuple[Column, ...]) -> None:
         self._paths, self.split_bytes, self.columns = paths, split_bytes, columns
 
-    def tasks(self) -> Sequence[lines.Range]:
+    def tasks(self) -> Sequence[lines.FileRange]:
         files = dict.fromkeys(file for path in self._paths for file in lines.files_of(path))
         return [one for file in files for one in lines.ranges(file, self.split_bytes)]
 
-    def batches(self, task: lines.Range) -> Iterator[pyarrow.RecordBatch]:
+    def batches(self, task: lines.FileRange) -> Iterator[pyarrow.RecordBatch]:
         return state_log_batches(task, self.columns)
 
 
-def state_log(given: Given, paths: tuple[str, ...]) -> Table:
+def state_log(given: Given, paths: tuple[str, ...]) -> PlainTable:
     """State-change logs. ``splitBytes`` is how much of a file a task reads; ``columns`` are those that are made."""
     text = given.get("splitBytes")
-    split_bytes = Table.split_bytes if text is None else max(size_bytes("splitBytes", text), 1)
+    split_bytes = PlainTable.split_bytes if text is None else max(size_bytes("splitBytes", text), 1)
     known = {one.name: one for one in lines.COLUMNS}
     names = names_of(given, "columns") or tuple(known)
     if not set(names) <= set(known) or len(set(names)) < len(names):
@@ -46,16 +46,16 @@ def state_log(given: Given, paths: tuple[str, ...]) -> Table:
     return _StateLog(paths, split_bytes, tuple(known[name] for name in names))
 
 
-class _Segments(Table):
+class _Segments(PlainTable):
     def __init__(self, paths: tuple[str, ...], mode: str, topics: tuple[str, ...], until: str, checksums: bool) -> None:
         self._paths, self._mode, self._topics, self._until, self._checksums = paths, mode, topics, until, checksums
         self.columns = of_segments.BATCH_COLUMNS if mode == "batches" else of_segments.RECORD_COLUMNS
 
-    def tasks(self) -> Sequence[of_segments.Segment]:
+    def tasks(self) -> Sequence[of_segments.ListedSegment]:
         found = {one.path: one for path in self._paths for one in of_segments.segments(path, self._topics)}
         return list(found.values())
 
-    def batches(self, task: of_segments.Segment) -> Iterator[pyarrow.RecordBatch]:
+    def batches(self, task: of_segments.ListedSegment) -> Iterator[pyarrow.RecordBatch]:
         until = int(self._until) if self._until.isdigit() else None
         if self._until == HIGH_WATERMARK:
             until = task.high_watermark
@@ -64,7 +64,7 @@ class _Segments(Table):
         return arrow_batches(self.columns, of_segments.batch_rows(task, until, checksums=self._checksums))
 
 
-def segments(given: Given, paths: tuple[str, ...]) -> Table:
+def segments(given: Given, paths: tuple[str, ...]) -> PlainTable:
     """Segments in the mode ``batches`` or ``records``, up to an offset, to the high watermark, or to their end."""
     mode = choice(given, "mode", ("batches", "records"), "batches")
     until = given.get("until") or "end"
@@ -76,7 +76,7 @@ def segments(given: Given, paths: tuple[str, ...]) -> Table:
     return _Segments(paths, mode, names_of(given, "topics"), until, checksums)
 
 
-class _Metadata(Table):
+class _Metadata(PlainTable):
     def __init__(self, paths: tuple[str, ...], table: str, points: tuple[Point | None, Point]) -> None:
         self._paths, self._table, self._points = paths, table, points
         if table == "records":
@@ -105,7 +105,7 @@ class _Metadata(Table):
         return of_metadata.diff_rows(of_metadata.image_at(task, before), image)
 
 
-def metadata(given: Given, paths: tuple[str, ...]) -> Table:
+def metadata(given: Given, paths: tuple[str, ...]) -> PlainTable:
     """``table`` is ``records``, a table of the image, or ``diff``: from a point to another."""
     if len(paths) > 1:
         raise OptionError("paths", ", ".join(paths), "one folder is read; of the logs below it, the furthest")
@@ -126,7 +126,7 @@ def _point(given: Given, name: str) -> Point:
     return Point(offset, time)
 
 
-class _Job(Table):
+class _Job(PlainTable):
     def __init__(self, name: str, options: JobOptions) -> None:
         self._name, self._options = name, options
         self.columns = JOBS[name].columns
@@ -138,7 +138,7 @@ class _Job(Table):
         return arrow_batches(self.columns, JOBS[self._name].rows(task, self._options))
 
 
-def job(given: Given, paths: tuple[str, ...]) -> Table:
+def job(given: Given, paths: tuple[str, ...]) -> PlainTable:
     """The table of a job; options that it does not take are refused."""
     name = choice(given, "job", tuple(JOBS))
     for option in ("topics", "groups", "transactionalIds", "every", "maxTransactionTimeout"):

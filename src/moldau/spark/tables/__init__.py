@@ -9,7 +9,7 @@ from moldau.spark.tables.checkpoint import key_of as key_of
 from moldau.spark.tables.delta import DeltaFormat as DeltaFormat
 from moldau.spark.tables.files import file_stats as file_stats
 from moldau.spark.tables.ledger import BatchKey as BatchKey
-from moldau.spark.tables.ledger import Entry as Entry
+from moldau.spark.tables.ledger import LedgerEntry as LedgerEntry
 from moldau.spark.tables.ledger import LedgerError as LedgerError
 from moldau.spark.tables.ledger import TableError as TableError
 from moldau.spark.tables.table import Table as Table
@@ -17,6 +17,6 @@ from moldau.spark.tables.table import Written as Written
 from moldau.spark.tables.totals import Totals as Totals
 
 __all__ = [
-    "BatchKey", "DeltaFormat", "Entry", "LedgerError", "Table", "TableError", "Totals", "Written", "file_stats",
+    "BatchKey", "DeltaFormat", "LedgerEntry", "LedgerError", "Table", "TableError", "Totals", "Written", "file_stats",
     "key_of",
 ]  # fmt: skip

@@ -21,7 +21,7 @@ PIN = "initial-offsets.json"
 """The name that docs/spark.md recommends for ``initialOffsetsLocation``."""
 
 
-class Files(Protocol):
+class CheckpointFiles(Protocol):
     """Reads small files of a checkpoint; ``stores.Store`` has it."""
 
     def read(self, name: str) -> bytes | None:
@@ -46,7 +46,7 @@ def key_of(rows: DataFrame, batch_id: int, *, checkpoint: str | None = None, nam
     return BatchKey(query, batch_id, start, end)
 
 
-def offsets_of(checkpoint: Files, batch_id: int) -> tuple[Offsets | None, Offsets | None]:
+def offsets_of(checkpoint: CheckpointFiles, batch_id: int) -> tuple[Offsets | None, Offsets | None]:
     """The source offsets where the batch begins and where it ends, None where the checkpoint does not say."""
     end = _read_offsets(checkpoint, batch_id)
     if batch_id > 0:
@@ -60,7 +60,7 @@ def offsets_of(checkpoint: Files, batch_id: int) -> tuple[Offsets | None, Offset
         return None, end
 
 
-def _read_offsets(checkpoint: Files, batch_id: int) -> Offsets | None:
+def _read_offsets(checkpoint: CheckpointFiles, batch_id: int) -> Offsets | None:
     content = checkpoint.read(f"offsets/{batch_id}")
     if content is None:
         return None

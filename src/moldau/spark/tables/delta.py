@@ -32,11 +32,11 @@ from moldau.spark.tables.delta_past import (
     restore,
     used,
 )
-from moldau.spark.tables.files import DataFile, Layout, gone, now_ms
+from moldau.spark.tables.files import DataFile, FileLayout, gone, now_ms
 from moldau.spark.tables.ledger import (
     LINE,
     UNNAMED,
-    Entry,
+    LedgerEntry,
     LedgerError,
     Raced,
     TableError,
@@ -60,12 +60,12 @@ class DeltaFormat:
     def __init__(self, store: Store, partition_by: Sequence[str] = ()) -> None:
         self.store, self.partition_by = store, list(partition_by)
         self._table: DeltaTable | None = None
-        self._last: dict[str, tuple[int, Entry]] = {}
+        self._last: dict[str, tuple[int, LedgerEntry]] = {}
         """Each pipeline's newest line, and the version of the table that has it for its newest."""
 
     @property
-    def layout(self) -> Layout:
-        return Layout(self.partition_by)
+    def layout(self) -> FileLayout:
+        return FileLayout(self.partition_by)
 
     def prepare(self, schema: pa.Schema, *, evolve: bool) -> None:
         """See that there is a table with these columns: make it, or add the columns it lacks when ``evolve``."""
@@ -99,7 +99,7 @@ class DeltaFormat:
         check_partitions(str(self.store), table.metadata().partition_columns, self.partition_by)
         return new_columns(str(self.store), columns_of(table.schema()), columns_of(wanted), evolve=evolve)
 
-    def last(self, pipeline: str, query_id: str) -> Entry | None:
+    def last(self, pipeline: str, query_id: str) -> LedgerEntry | None:
         """The pipeline's newest line, None when it never wrote here; LedgerError when the log has lost it."""
         table = self._open()
         if table is None:
@@ -121,7 +121,7 @@ class DeltaFormat:
             self._last[pipeline] = table.version(), found
         return found
 
-    def _kept(self, table: DeltaTable, pipeline: str) -> Entry | None:
+    def _kept(self, table: DeltaTable, pipeline: str) -> LedgerEntry | None:
         """The line that was found or written last, if it is still in the table's newest commit.
 
         By that one file, since delta-rs lists the whole folder of the log for whatever it is asked.
@@ -132,7 +132,7 @@ class DeltaFormat:
         commit = self.store.read(commit_file(version))
         return line if commit and json.dumps(line.to_json(), ensure_ascii=False).encode() in commit else None
 
-    def _search(self, table: DeltaTable, pipeline: str, sequence: int | None) -> Entry | None:
+    def _search(self, table: DeltaTable, pipeline: str, sequence: int | None) -> LedgerEntry | None:
         """The newest line that still counts: what a restore took back counts no more."""
         for limit in (1, 20, 500, None):
             history = table.history(limit)
@@ -171,13 +171,13 @@ class DeltaFormat:
         found = DeltaTable(self.store.uri, version=version, storage_options=self.store.options or None)
         return set(found.file_uris())
 
-    def lost(self, pipeline: str) -> Entry | None:
+    def lost(self, pipeline: str) -> LedgerEntry | None:
         """A line with nothing but the pipeline's number, where the log holds no more."""
         table = self._open()
         sequence = None if table is None else table.transaction_version(f"moldau:{pipeline}")
-        return None if sequence is None else Entry(pipeline, int(sequence), "", -1, None, None, 0, "lost")
+        return None if sequence is None else LedgerEntry(pipeline, int(sequence), "", -1, None, None, 0, "lost")
 
-    def commit(self, files: Sequence[DataFile], entry: Entry) -> None:
+    def commit(self, files: Sequence[DataFile], entry: LedgerEntry) -> None:
         """Add the files and the line in one commit; Raced when another writer of the pipeline was first.
 
         On the very version that ``last`` saw: brought up to date in between, another driver's commit would be no
@@ -191,7 +191,7 @@ class DeltaFormat:
             ],
         )
 
-    def _transact(self, entry: Entry, actions: list[AddAction | RemoveAction]) -> DeltaTable:
+    def _transact(self, entry: LedgerEntry, actions: list[AddAction | RemoveAction]) -> DeltaTable:
         """The table, yet to be brought up to date, after one commit of the actions and the line.
 
         Raced when it is not what ``last`` saw.
@@ -207,7 +207,7 @@ class DeltaFormat:
         self._last[entry.pipeline] = table.version() + 1, entry  # or a later one, if another writer came between
         return table
 
-    def merge(self, rows: pa.Table, entry: Entry, *, keys: Sequence[str], delete_when: str | None) -> None:
+    def merge(self, rows: pa.Table, entry: LedgerEntry, *, keys: Sequence[str], delete_when: str | None) -> None:
         """Replace the rows of the same keys, add new ones, delete where the condition holds: as ``commit``."""
         table = self._judged(entry)
         names = [name.replace('"', '""') for name in keys]
@@ -230,7 +230,7 @@ class DeltaFormat:
         table.update_incremental()
         self._last[entry.pipeline] = table.version(), entry
 
-    def overwrite(self, rows: pa.Table, entry: Entry) -> None:
+    def overwrite(self, rows: pa.Table, entry: LedgerEntry) -> None:
         """Put these rows in the place of all that the table has: as ``commit``."""
         table = self._judged(entry)
         try:
@@ -242,7 +242,7 @@ class DeltaFormat:
         table.update_incremental()
         self._last[entry.pipeline] = table.version(), entry
 
-    def added(self, entry: Entry) -> Sequence[str] | None:
+    def added(self, entry: LedgerEntry) -> Sequence[str] | None:
         """The files that the pipeline's newest batch added; None when they are not in the table as they were."""
         table = self._open()
         for commit in [] if table is None else table.history(_OLD_COMMITS):
@@ -261,7 +261,7 @@ class DeltaFormat:
             return new if set(new) <= set(self._paths(table.version())) else None
         return None
 
-    def take_back(self, entry: Entry) -> bool:
+    def take_back(self, entry: LedgerEntry) -> bool:
         """Remove what the pipeline's newest batch added, in one commit with a line after which that batch, or another
         one that begins there, may come: what others wrote since stays. False where ``added`` finds nothing, and where
         its files were merged with others meanwhile: then the rows stay, and any batch may come."""
@@ -279,7 +279,7 @@ class DeltaFormat:
         return False
 
     @staticmethod
-    def _version_with(table: DeltaTable, line: Entry) -> int:
+    def _version_with(table: DeltaTable, line: LedgerEntry) -> int:
         """The version of the table that a line came with."""
         for commit in table.history(_OLD_COMMITS):
             there = _line([commit], line.pipeline)
@@ -292,7 +292,7 @@ class DeltaFormat:
         found = DeltaTable(self.store.uri, version=version, storage_options=self.store.options or None)
         return paths_of(found)
 
-    def _judged(self, entry: Entry) -> DeltaTable:
+    def _judged(self, entry: LedgerEntry) -> DeltaTable:
         """The table as ``last`` saw it; Raced when the line is not the one that follows there."""
         table = self._table
         assert table is not None, "last was asked"
@@ -304,7 +304,7 @@ class DeltaFormat:
             raise Raced(f"the table has line {sequence} of pipeline {entry.pipeline!r} already")
         return table
 
-    def rewind(self, pipeline: str, batch_id: int) -> Entry:
+    def rewind(self, pipeline: str, batch_id: int) -> LedgerEntry:
         """Take the table back to the end of a batch, by a restore; the line of that batch. LedgerError without it."""
         table, version, entry = self._version_of(pipeline, batch_id)
         newest = self.last(pipeline, "") or entry
@@ -321,13 +321,13 @@ class DeltaFormat:
         options = self.store.options or None
         return int(DeltaTable(self.store.uri, version=version, storage_options=options).count())
 
-    def _version_of(self, pipeline: str, batch_id: int) -> tuple[DeltaTable, int, Entry]:
+    def _version_of(self, pipeline: str, batch_id: int) -> tuple[DeltaTable, int, LedgerEntry]:
         """The table, its version at the end of a batch, and the batch's line."""
         table = self._open()
-        later: list[Entry] = []
+        later: list[LedgerEntry] = []
         for commit in [] if table is None else table.history():
             if (line := commit.get(LINE)) is not None:
-                later.append(Entry.from_json(line))
+                later.append(LedgerEntry.from_json(line))
             entry = _line([commit], pipeline)
             if entry is not None and entry.batch_id == batch_id and entry.what == "batch":
                 assert table is not None, "it has a history"
@@ -456,7 +456,7 @@ class DeltaFormat:
         return not DeltaTable.is_deltatable(self.store.uri, self.store.options or None)
 
 
-def marked(entry: Entry) -> CommitProperties:
+def marked(entry: LedgerEntry) -> CommitProperties:
     """The commit says which batch it is: for the machine (transaction and line) and for people (the history)."""
     return CommitProperties(
         custom_metadata={
@@ -467,34 +467,34 @@ def marked(entry: Entry) -> CommitProperties:
     )  # fmt: skip
 
 
-def _line(history: Sequence[Mapping[str, object]], pipeline: str) -> Entry | None:
+def _line(history: Sequence[Mapping[str, object]], pipeline: str) -> LedgerEntry | None:
     for commit in history:
         text = commit.get(LINE)
         if isinstance(text, str):
-            entry = Entry.from_json(text)
+            entry = LedgerEntry.from_json(text)
             if entry.pipeline == pipeline:
                 return entry
     return None
 
 
-def _before_ledgers(table: DeltaTable, pipeline: str, query_id: str) -> Entry | None:
+def _before_ledgers(table: DeltaTable, pipeline: str, query_id: str) -> LedgerEntry | None:
     """The newest batch of a table that was filled before there was a ledger, whichever query it came from.
 
     Its commits named query and batch alone. They were all of one pipeline, which had no name.
     """
     version = table.transaction_version(query_id)
     if version is not None:
-        return Entry(pipeline, -1, query_id, int(version), None, None, 0)
+        return LedgerEntry(pipeline, -1, query_id, int(version), None, None, 0)
     if pipeline != UNNAMED:
         return None
     for commit in table.history(_OLD_COMMITS):
         query, batch = commit.get("moldau.query"), commit.get("moldau.batch")
         if query is not None and batch is not None and LINE not in commit:
-            return Entry(pipeline, -1, str(query), int(batch), None, None, 0)
+            return LedgerEntry(pipeline, -1, str(query), int(batch), None, None, 0)
     return None
 
 
-def _renumbered(entry: Entry, sequence: int) -> Entry:
+def _renumbered(entry: LedgerEntry, sequence: int) -> LedgerEntry:
     from dataclasses import replace
 
     return replace(entry, sequence=sequence)

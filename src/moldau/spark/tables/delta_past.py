@@ -14,7 +14,7 @@ from deltalake import DeltaTable, PostCommitHookProperties
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from moldau.spark.tables.files import now_ms
-from moldau.spark.tables.ledger import LINE, Entry, LedgerError, Raced, TableError
+from moldau.spark.tables.ledger import LINE, LedgerEntry, LedgerError, Raced, TableError
 from moldau.spark.tables.own_files import own, within
 from moldau.spark.tables.stores import Store
 
@@ -47,7 +47,9 @@ def idle(store: Store, table: DeltaTable, hours: int) -> Sequence[str]:
     newest: dict[str, tuple[int, int]] = {}
     for commit in table.history():
         if isinstance(line := commit.get(LINE), str):
-            newest.setdefault(Entry.from_json(line).pipeline, (int(commit["version"]), int(commit.get("timestamp", 0))))
+            newest.setdefault(
+                LedgerEntry.from_json(line).pipeline, (int(commit["version"]), int(commit.get("timestamp", 0)))
+            )
     return [
         name
         for name, (version, at_ms) in newest.items()

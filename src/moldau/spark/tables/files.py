@@ -44,7 +44,7 @@ class DataFile(NamedTuple):
     partition: Mapping[str, str | None]
 
 
-class Held(NamedTuple):
+class TableContents(NamedTuple):
     """What the files of a table's newest version hold: the rows of those that can be read, and of each that cannot, or
     is not as the table's log says, what is wrong with it."""
 
@@ -52,7 +52,7 @@ class Held(NamedTuple):
     damaged: Sequence[str]
 
 
-class Layout(NamedTuple):
+class FileLayout(NamedTuple):
     """How files are laid out: which columns name folders, and whether the files hold those columns as well."""
 
     partition_by: Sequence[str] = ()
@@ -64,7 +64,7 @@ def folder_of(batch_id: int) -> str:
     return f"batch-{batch_id:09d}-{uuid.uuid4().hex[:12]}"
 
 
-def write_files(rows: DataFrame, store: Store, folder: str, layout: Layout) -> list[DataFile]:
+def write_files(rows: DataFrame, store: Store, folder: str, layout: FileLayout) -> list[DataFile]:
     """Write the rows; TableError when the driver cannot see what the executors wrote."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as fn
@@ -125,7 +125,7 @@ def read_footers(store: Store, folder: str) -> list[DataFile]:
     return found
 
 
-def held(files: Iterable[tuple[Store, str, int]]) -> Held:
+def held(files: Iterable[tuple[Store, str, int]]) -> TableContents:
     """Look at each file: a table's log alone does not tell that a file is there, nor that it is whole. A file is its
     store, its name there and the size that the log says."""
     rows, damaged = 0, []
@@ -139,7 +139,7 @@ def held(files: Iterable[tuple[Store, str, int]]) -> Held:
                 rows += pq.read_metadata(file).num_rows
         except (OSError, pa.ArrowException) as error:
             damaged.append(f"{store}/{name}: {str(error).splitlines()[0]}")
-    return Held(rows, damaged)
+    return TableContents(rows, damaged)
 
 
 def gone(store: Store, paths: Iterable[str]) -> int:
@@ -147,7 +147,7 @@ def gone(store: Store, paths: Iterable[str]) -> int:
     return sum(store.size(each) is None for each in paths)
 
 
-def write_arrow(rows: DataFrame, store: Store, folder: str, layout: Layout) -> list[DataFile]:
+def write_arrow(rows: DataFrame, store: Store, folder: str, layout: FileLayout) -> list[DataFile]:
     """By Arrow in the executors' Python processes; the driver looks that every file is there with its size."""
     place, options, schema = store.uri, store.options, _arrow_schema(rows)
     by, keep = list(layout.partition_by), layout.keep_columns
@@ -156,7 +156,7 @@ def write_arrow(rows: DataFrame, store: Store, folder: str, layout: Layout) -> l
         from moldau.spark.tables.files import TaskFiles
         from moldau.spark.tables.stores import open_store
 
-        yield TaskFiles(open_store(place, options), folder, schema, Layout(by, keep)).write(batches)
+        yield TaskFiles(open_store(place, options), folder, schema, FileLayout(by, keep)).write(batches)
 
     found = []
     for row in rows.mapInArrow(write, _WRITTEN).collect():
@@ -173,7 +173,7 @@ def write_arrow(rows: DataFrame, store: Store, folder: str, layout: Layout) -> l
 class TaskFiles:
     """One task's files: one for each combination of partition values."""
 
-    def __init__(self, store: Store, folder: str, schema: pa.Schema, layout: Layout) -> None:
+    def __init__(self, store: Store, folder: str, schema: pa.Schema, layout: FileLayout) -> None:
         self._store, self._folder, self._layout = store, folder, layout
         drop = () if layout.keep_columns else layout.partition_by
         self._schema = pa.schema([field for field in schema if field.name not in drop])
@@ -304,5 +304,5 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-WriteFiles = Callable[["DataFrame", Store, str, Layout], list[DataFile]]
-__all__ = ["DataFile", "Layout", "WriteFiles", "file_stats", "folder_of", "write_files"]
+WriteFiles = Callable[["DataFrame", Store, str, FileLayout], list[DataFile]]
+__all__ = ["DataFile", "FileLayout", "WriteFiles", "file_stats", "folder_of", "write_files"]

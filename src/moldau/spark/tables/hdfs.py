@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
-class Files(DeltaStorageHandler):
+class HdfsFiles(DeltaStorageHandler):
     """The files below a folder."""
 
     def open_output_stream(self, path: str, metadata: Mapping[str, str] | None = None) -> pa.PythonFile:
@@ -26,7 +26,7 @@ class Files(DeltaStorageHandler):
         return pa.PythonFile(_Sink(self._handler.open_output_stream(path, None)), mode="w")
 
 
-class WholeFiles(Files):
+class WholeFiles(HdfsFiles):
     """The same, each file read whole before Arrow's threads have it.
 
     A file of Python's that such a thread lets go of while the interpreter ends aborts the process.
@@ -64,4 +64,4 @@ class _Sink(io.RawIOBase):
 
 def files_at(uri: str, options: Mapping[str, str], *, whole: bool = False) -> fs.FileSystem:
     """The folder at a URI, its files read whole or as they are asked for."""
-    return fs.PyFileSystem((WholeFiles if whole else Files)(uri, dict(options)))
+    return fs.PyFileSystem((WholeFiles if whole else HdfsFiles)(uri, dict(options)))

@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from moldau.spark.tables.catalogs import NoAnswer, answering, settings_read, with_hdfs, without_reads
 from moldau.spark.tables.columns import check_partitions, new_columns
-from moldau.spark.tables.files import DataFile, Layout
-from moldau.spark.tables.ledger import LINE, LOST, Entry, LedgerError, Raced, TableError, refuse_rewind
+from moldau.spark.tables.files import DataFile, FileLayout
+from moldau.spark.tables.ledger import LINE, LOST, LedgerEntry, LedgerError, Raced, TableError, refuse_rewind
 from moldau.spark.tables.stores import Store, open_store
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ class IcebergFormat:
         self._table: IcebergTable | None = None
 
     @property
-    def layout(self) -> Layout:
-        return Layout(self.partition_by, keep_columns=True)
+    def layout(self) -> FileLayout:
+        return FileLayout(self.partition_by, keep_columns=True)
 
     def prepare(self, schema: pa.Schema, *, evolve: bool) -> None:
         """See that there is a table with these columns: make it, or add the columns it lacks when ``evolve``."""
@@ -115,11 +115,11 @@ class IcebergFormat:
                 pass
             return self.catalog.load_table(self.name)
 
-    def last(self, pipeline: str, query_id: str) -> Entry | None:
+    def last(self, pipeline: str, query_id: str) -> LedgerEntry | None:
         """The pipeline's newest line, None when it never wrote here."""
         table = self._open()
         line = None if table is None else table.properties.get(f"{LINE}.{pipeline}")
-        found = None if line is None else Entry.from_json(line)
+        found = None if line is None else LedgerEntry.from_json(line)
         if found is None or table is None:
             return found
         told, whole = self._told(table, pipeline)
@@ -131,16 +131,16 @@ class IcebergFormat:
             )
         if told is not None and told.sequence != found.sequence:
             # The table was rolled back to an older snapshot: what came after it is gone, its number is not.
-            return Entry(pipeline, found.sequence, told.query_id, told.batch_id, told.start, told.end, told.rows)
+            return LedgerEntry(pipeline, found.sequence, told.query_id, told.batch_id, told.start, told.end, told.rows)
         return found
 
     @staticmethod
-    def _told(table: IcebergTable, pipeline: str) -> tuple[Entry | None, bool]:
+    def _told(table: IcebergTable, pipeline: str) -> tuple[LedgerEntry | None, bool]:
         """The newest line among the snapshots that the table stands on, and whether all of them are still known."""
         at = table.current_snapshot()
         while at is not None:
             line = at.summary.additional_properties.get(LINE) if at.summary is not None else None
-            entry = None if line is None else Entry.from_json(line)
+            entry = None if line is None else LedgerEntry.from_json(line)
             if entry is not None and entry.pipeline == pipeline:
                 return entry, True
             if at.sequence_number == 1:  # the table's first: where snapshots were expired, the oldest has a later one
@@ -148,13 +148,13 @@ class IcebergFormat:
             at = None if at.parent_snapshot_id is None else table.snapshot_by_id(at.parent_snapshot_id)
         return None, False
 
-    def lost(self, pipeline: str) -> Entry | None:
+    def lost(self, pipeline: str) -> LedgerEntry | None:
         """The line of a pipeline whose batches a roll-back has taken away."""
         table = self._open()
         line = None if table is None else table.properties.get(f"{LINE}.{pipeline}")
-        return None if line is None else Entry.from_json(line)
+        return None if line is None else LedgerEntry.from_json(line)
 
-    def commit(self, files: Sequence[DataFile], entry: Entry) -> None:
+    def commit(self, files: Sequence[DataFile], entry: LedgerEntry) -> None:
         """Files and line in one commit on the version that ``last`` saw; Raced when the table has moved on.
 
         Also when the answer was lost: the version that was judged lets one commit in, so whoever looks again knows.
@@ -179,7 +179,7 @@ class IcebergFormat:
         except (CommitFailedException, NoAnswer) as error:
             raise Raced(str(error)) from error
 
-    def rewind(self, pipeline: str, batch_id: int) -> Entry:
+    def rewind(self, pipeline: str, batch_id: int) -> LedgerEntry:
         """Take the table back to the snapshot of a batch; the batch's line. LedgerError when it was expired."""
         table, snapshot_id, entry = self._snapshot_of(pipeline, batch_id)
         now = self.last(pipeline, "")
@@ -187,20 +187,20 @@ class IcebergFormat:
             table.manage_snapshots().rollback_to_snapshot(snapshot_id).commit()
             table.refresh()
         number = entry.sequence if now is None else now.sequence
-        return Entry(pipeline, number, entry.query_id, batch_id, entry.start, entry.end, entry.rows)
+        return LedgerEntry(pipeline, number, entry.query_id, batch_id, entry.start, entry.end, entry.rows)
 
     def rows_at(self, pipeline: str, batch_id: int) -> int:
         """How many rows ``rewind`` would leave; LedgerError where it would refuse."""
         table, snapshot_id, _ = self._snapshot_of(pipeline, batch_id)
         return int(table.scan(snapshot_id=snapshot_id).count())
 
-    def _snapshot_of(self, pipeline: str, batch_id: int) -> tuple[IcebergTable, int, Entry]:
+    def _snapshot_of(self, pipeline: str, batch_id: int) -> tuple[IcebergTable, int, LedgerEntry]:
         """The table, its snapshot at the end of a batch, and the batch's line."""
         table = self._open()
-        later: list[Entry] = []
+        later: list[LedgerEntry] = []
         for snapshot in reversed([] if table is None else table.snapshots()):
             line = snapshot.summary.additional_properties.get(LINE) if snapshot.summary is not None else None
-            entry = None if line is None else Entry.from_json(line)
+            entry = None if line is None else LedgerEntry.from_json(line)
             later += [] if entry is None else [entry]
             if table is None or entry is None or (entry.pipeline, entry.batch_id) != (pipeline, batch_id):
                 continue
@@ -253,7 +253,7 @@ class IcebergFormat:
                 continue
             table = self._open()
             assert table is not None, "it was there just now"
-            found = Entry.from_json(table.properties[name])
+            found = LedgerEntry.from_json(table.properties[name])
             told, whole = self._told(table, found.pipeline)
             if told is not None and told.sequence != found.sequence:
                 self.commit((), replace(told, sequence=found.sequence).restated())

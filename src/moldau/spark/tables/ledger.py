@@ -1,8 +1,8 @@
 """What a table knows about the stream that fills it, and whether a batch may follow: decided here, without I/O.
 
-Each batch's commit carries an ``Entry``: pipeline, query, batch number, source offsets from..to with topic ids, row
-count. The next batch must begin where the last one ended. What is in the table already is skipped; what would leave a
-gap, overlap, or comes from another checkpoint is refused, and the message says which of ``adopt``, ``rewind`` and
+Each batch's commit carries a ``LedgerEntry``: pipeline, query, batch number, source offsets from..to with topic ids,
+row count. The next batch must begin where the last one ended. What is in the table already is skipped; what would leave
+a gap, overlap, or comes from another checkpoint is refused, and the message says which of ``adopt``, ``rewind`` and
 ``reset`` leads on. Read next: table.py (who asks), checkpoint.py (where offsets come from).
 """
 
@@ -62,7 +62,7 @@ class BatchKey(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """One commit's line in the ledger; ``sequence`` counts the pipeline's commits, ``rows`` is what this one added."""
 
     pipeline: str
@@ -77,12 +77,12 @@ class Entry:
     def to_json(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))
 
-    def restated(self) -> Entry:
+    def restated(self) -> LedgerEntry:
         """The same line again, as the pipeline's next: nothing was added."""
         return replace(self, sequence=self.sequence + 1, what=self.what if self.what != "batch" else "kept")
 
     @classmethod
-    def from_json(cls, text: str) -> Entry:
+    def from_json(cls, text: str) -> LedgerEntry:
         found = json.loads(text)
         for name in ("start", "end"):
             found[name] = None if found[name] is None else tuple(found[name])
@@ -105,20 +105,20 @@ class OffsetOrder(Enum):
     APART = "apart"
 
 
-def next_entry(pipeline: str, last: Entry | None, key: BatchKey, rows: int) -> Entry:
+def next_entry(pipeline: str, last: LedgerEntry | None, key: BatchKey, rows: int) -> LedgerEntry:
     """The line of a batch that follows ``last``."""
     sequence = 0 if last is None else last.sequence + 1
-    return Entry(pipeline, sequence, key.query_id, key.batch_id, key.start, key.end, rows)
+    return LedgerEntry(pipeline, sequence, key.query_id, key.batch_id, key.start, key.end, rows)
 
 
-def marker(last: Entry, what: str, end: Offsets | None) -> Entry:
+def marker(last: LedgerEntry, what: str, end: Offsets | None) -> LedgerEntry:
     """A line after which any query may go on from ``end`` (None: from wherever it begins)."""
     return replace(
         last, sequence=last.sequence + 1, query_id=ANYONE, batch_id=-1, start=last.end, end=end, rows=0, what=what
     )
 
 
-def judge(table: str, last: Entry | None, key: BatchKey, *, begins_late: bool = False) -> BatchVerdict:
+def judge(table: str, last: LedgerEntry | None, key: BatchKey, *, begins_late: bool = False) -> BatchVerdict:
     """What a batch is to the table's last line: it follows, or is in the table already; LedgerError when neither.
 
     Without a line a query begins with its first batch, unless it ``begins_late``.
@@ -151,7 +151,7 @@ def judge(table: str, last: Entry | None, key: BatchKey, *, begins_late: bool = 
     raise _gap_or_overlap(table, last, key)
 
 
-def _follows(last: Entry, key: BatchKey) -> bool:
+def _follows(last: LedgerEntry, key: BatchKey) -> bool:
     """Whether nothing that is known of the batch's offsets contradicts that it begins where the table ends."""
     if last.end is None:
         return True
@@ -160,7 +160,7 @@ def _follows(last: Entry, key: BatchKey) -> bool:
     return key.end is None or place(key.end, last.end) is not OffsetOrder.BEFORE
 
 
-def refuse_rewind(table: str, to: Entry, later: Sequence[Entry]) -> None:
+def refuse_rewind(table: str, to: LedgerEntry, later: Sequence[LedgerEntry]) -> None:
     """LedgerError when a table that is taken back to ``to`` would lose what other pipelines wrote since."""
     wrote = (each.pipeline for each in later if each.what not in ("kept", LOST))
     others = sorted({*wrote} - {to.pipeline})
@@ -173,7 +173,7 @@ def refuse_rewind(table: str, to: Entry, later: Sequence[Entry]) -> None:
         )
 
 
-def refuse_removed(table: str, to: Entry, gone: int) -> None:
+def refuse_removed(table: str, to: LedgerEntry, gone: int) -> None:
     """LedgerError when files that a table had at ``to``, and has no more, were removed."""
     if gone:
         raise LedgerError(
@@ -183,7 +183,7 @@ def refuse_removed(table: str, to: Entry, gone: int) -> None:
         )
 
 
-def _repeated(table: str, last: Entry, key: BatchKey) -> BatchVerdict:
+def _repeated(table: str, last: LedgerEntry, key: BatchKey) -> BatchVerdict:
     """A batch number that the table has had: the same batch again, or another one under its number?"""
     if key.end is None or last.end is None or same(last.end, key.end) or place(key.end, last.end) is OffsetOrder.BEFORE:
         return BatchVerdict.DONE
@@ -198,7 +198,7 @@ def _repeated(table: str, last: Entry, key: BatchKey) -> BatchVerdict:
     )
 
 
-def _gap_or_overlap(table: str, last: Entry, key: BatchKey) -> LedgerError:
+def _gap_or_overlap(table: str, last: LedgerEntry, key: BatchKey) -> LedgerError:
     assert last.end is not None, "only known offsets are compared"
     where = place(key.start or key.end or (), last.end)
     what = {OffsetOrder.AFTER: "leaves a gap", OffsetOrder.BEFORE: "overlaps what is there"}.get(

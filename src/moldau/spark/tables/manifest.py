@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from moldau.spark.tables.columns import check_partitions, new_columns
-from moldau.spark.tables.files import DataFile, Layout, folder_of, gone, now_ms, read_footers
-from moldau.spark.tables.ledger import Entry, LedgerError, Raced, TableError, refuse_removed, refuse_rewind
+from moldau.spark.tables.files import DataFile, FileLayout, folder_of, gone, now_ms, read_footers
+from moldau.spark.tables.ledger import LedgerEntry, LedgerError, Raced, TableError, refuse_removed, refuse_rewind
 from moldau.spark.tables.own_files import own, remove, within
 from moldau.spark.tables.stores import Store
 
@@ -32,7 +32,7 @@ _LOG = "_moldau/log"
 
 
 @dataclass(frozen=True)
-class Version:
+class ManifestVersion:
     """One version of the table: what it changed, and the state that goes on."""
 
     number: int
@@ -47,7 +47,7 @@ class Version:
         return json.dumps({**self.__dict__, "add": [list(each) for each in self.add]}).encode()
 
     @classmethod
-    def from_json(cls, content: bytes) -> Version:
+    def from_json(cls, content: bytes) -> ManifestVersion:
         found = json.loads(content)
         found["add"] = [DataFile(*each) for each in found["add"]]
         return cls(**found)
@@ -58,12 +58,12 @@ class ParquetFormat:
 
     def __init__(self, store: Store, partition_by: Sequence[str] = ()) -> None:
         self.store, self.partition_by = store, list(partition_by)
-        self._newest: Version | None = None
+        self._newest: ManifestVersion | None = None
         self._columns: dict[str, str] = {}
 
     @property
-    def layout(self) -> Layout:
-        return Layout(self.partition_by, keep_columns=True)
+    def layout(self) -> FileLayout:
+        return FileLayout(self.partition_by, keep_columns=True)
 
     def prepare(self, schema: pa.Schema, *, evolve: bool) -> None:
         """Compare the columns with the table's; new ones are let in with the batch when ``evolve``."""
@@ -82,29 +82,29 @@ class ParquetFormat:
             check_partitions(str(self.store), newest.partition_by, self.partition_by)
             new_columns(str(self.store), newest.columns, _columns(schema), evolve=evolve)
 
-    def last(self, pipeline: str, query_id: str) -> Entry | None:
+    def last(self, pipeline: str, query_id: str) -> LedgerEntry | None:
         """The pipeline's newest line, None when it never wrote here."""
         newest = self._look()
         if newest is not None and self.store.size(_name(newest.number)) is None:  # the table was removed
             self._newest = None
             newest = self._look()
         line = None if newest is None else newest.lines.get(pipeline)
-        return None if line is None else Entry.from_json(line)
+        return None if line is None else LedgerEntry.from_json(line)
 
-    def lost(self, pipeline: str) -> Entry | None:
+    def lost(self, pipeline: str) -> LedgerEntry | None:
         """Lines are never lost here."""
         return None
 
-    def commit(self, files: Sequence[DataFile], entry: Entry) -> None:
+    def commit(self, files: Sequence[DataFile], entry: LedgerEntry) -> None:
         """The next version, with the files and the line; Raced when another writer made that version."""
         before = self._newest
         lines = {} if before is None else dict(before.lines)
         self._put(before, files, (), {**lines, entry.pipeline: entry.to_json()})
 
-    def rewind(self, pipeline: str, batch_id: int) -> Entry:
+    def rewind(self, pipeline: str, batch_id: int) -> LedgerEntry:
         """Take back every version after a batch's, by a version that removes what they added; the batch's line."""
         newest, number, entry = self._version_of(pipeline, batch_id)
-        found = replace(entry, sequence=Entry.from_json(newest.lines[pipeline]).sequence)
+        found = replace(entry, sequence=LedgerEntry.from_json(newest.lines[pipeline]).sequence)
         self._take_back(newest, number, found)
         return found
 
@@ -113,7 +113,7 @@ class ParquetFormat:
         _, number, _ = self._version_of(pipeline, batch_id)
         return sum(each.rows for each in self.files(up_to=number))
 
-    def _version_of(self, pipeline: str, batch_id: int) -> tuple[Version, int, Entry]:
+    def _version_of(self, pipeline: str, batch_id: int) -> tuple[ManifestVersion, int, LedgerEntry]:
         """The newest version, the number of the version at the end of a batch, and the batch's line."""
         newest = self._look()
         later: set[str] = set()
@@ -122,11 +122,11 @@ class ParquetFormat:
             if version is None:
                 break
             line = version.lines.get(pipeline)
-            entry = None if line is None else Entry.from_json(line)
+            entry = None if line is None else LedgerEntry.from_json(line)
             if entry is not None and entry.batch_id == batch_id and entry.what == "batch":
                 assert newest is not None, "it has versions"
                 since = later - {*version.lines.values()}
-                refuse_rewind(str(self.store), entry, [Entry.from_json(each) for each in since])
+                refuse_rewind(str(self.store), entry, [LedgerEntry.from_json(each) for each in since])
                 now = {each.path for each in self.files(up_to=newest.number)}
                 then = (each.path for each in self.files(up_to=number))
                 refuse_removed(str(self.store), entry, gone(self.store, (one for one in then if one not in now)))
@@ -134,7 +134,7 @@ class ParquetFormat:
             later.update(version.lines.values())
         raise LedgerError(f"{self.store}: batch {batch_id} of pipeline {pipeline!r} is not in the table's log any more")
 
-    def _take_back(self, newest: Version, number: int, entry: Entry) -> None:
+    def _take_back(self, newest: ManifestVersion, number: int, entry: LedgerEntry) -> None:
         """One more version, with the files of version ``number``, and the line of the batch that it ends with."""
         before = {each.path: each for each in self.files(up_to=number)}
         now = {each.path for each in self.files(up_to=newest.number)}
@@ -254,12 +254,12 @@ class ParquetFormat:
         return len(old) if dry_run else remove(self.store, old, lambda: {each.path for each in self.files()})
 
     def _put(
-        self, before: Version | None, add: Sequence[DataFile], remove: Sequence[str], lines: Mapping[str, str]
+        self, before: ManifestVersion | None, add: Sequence[DataFile], remove: Sequence[str], lines: Mapping[str, str]
     ) -> None:
         number = 0 if before is None else before.number + 1
         columns = self._columns or ({} if before is None else before.columns)
         by = self.partition_by if before is None else before.partition_by  # whoever marks the table need not know
-        version = Version(number, add, list(remove), columns, by, lines, now_ms())
+        version = ManifestVersion(number, add, list(remove), columns, by, lines, now_ms())
         if not self.store.put_if_absent(_name(number), version.to_json()):
             raise Raced(f"version {number} was made by another writer")
         self._newest = version
@@ -279,10 +279,12 @@ class ParquetFormat:
         remove = [path for path in gone if path not in add]  # one that was given back is there
         last = versions[-1]
         assert last is not None, "it was written just now"
-        told = Version(number, list(add.values()), remove, last.columns, last.partition_by, last.lines, last.at_ms)
+        told = ManifestVersion(
+            number, list(add.values()), remove, last.columns, last.partition_by, last.lines, last.at_ms
+        )
         self.store.put_if_absent(f"_moldau/sums/{number // _SUM:020d}.json", told.to_json())
 
-    def _versions(self, up_to: int | None) -> Iterator[Version]:
+    def _versions(self, up_to: int | None) -> Iterator[ManifestVersion]:
         """The versions in order, a hundred at a time where they are summed up."""
         if up_to is None:
             newest = self._look()
@@ -295,7 +297,7 @@ class ParquetFormat:
                     summed = self._parsed(f"_moldau/sums/{at // _SUM:020d}.json", content)
                     gone = set(summed.remove)
                     kept = [each for each in summed.add if each.path not in gone]
-                    yield Version(summed.number, kept, summed.remove, at_ms=summed.at_ms)
+                    yield ManifestVersion(summed.number, kept, summed.remove, at_ms=summed.at_ms)
                     at += _SUM
                     continue
             version = self._read(at)
@@ -304,7 +306,7 @@ class ParquetFormat:
             yield version
             at += 1
 
-    def _look(self) -> Version | None:
+    def _look(self) -> ManifestVersion | None:
         """The newest version: the one known last, and what came after it."""
         if self._newest is None:
             self._newest = self._find()
@@ -315,7 +317,7 @@ class ParquetFormat:
                 return self._newest
             self._newest = version
 
-    def _find(self) -> Version | None:
+    def _find(self) -> ManifestVersion | None:
         """A version near the newest, by doubling steps: the log has no gaps."""
         step, low = 1, -1
         while self.store.size(_name(low + step)) is not None:
@@ -326,14 +328,14 @@ class ParquetFormat:
                 low += step
         return None if low < 0 else self._read(low)
 
-    def _read(self, number: int) -> Version | None:
+    def _read(self, number: int) -> ManifestVersion | None:
         content = self.store.read(_name(number))
         return None if content is None else self._parsed(_name(number), content)
 
-    def _parsed(self, name: str, content: bytes) -> Version:
+    def _parsed(self, name: str, content: bytes) -> ManifestVersion:
         """A file of the log; TableError names one that holds something else."""
         try:
-            return Version.from_json(content)
+            return ManifestVersion.from_json(content)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             why = f"{type(error).__name__}: {error}"
             raise TableError(

@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from moldau.spark.tables import checkpoint as checkpoints
 from moldau.spark.tables.delta import DeltaFormat
-from moldau.spark.tables.files import DataFile, Held, Layout, WriteFiles, folder_of, held, write_files
+from moldau.spark.tables.files import DataFile, FileLayout, TableContents, WriteFiles, folder_of, held, write_files
 from moldau.spark.tables.ledger import (
     UNNAMED,
     BatchKey,
     BatchVerdict,
-    Entry,
+    LedgerEntry,
     LedgerError,
     Offsets,
     Raced,
@@ -55,7 +55,7 @@ class Format(Protocol):
     store: Store
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> FileLayout:
         """How its files are partitioned and named."""
 
     def prepare(self, schema: pa.Schema, *, evolve: bool) -> None:
@@ -64,16 +64,16 @@ class Format(Protocol):
     def check(self, schema: pa.Schema, *, evolve: bool) -> None:
         """TableError unless rows of this schema may be appended."""
 
-    def last(self, pipeline: str, query_id: str) -> Entry | None:
+    def last(self, pipeline: str, query_id: str) -> LedgerEntry | None:
         """The newest line that is the query's in a pipeline's ledger; None without one."""
 
-    def lost(self, pipeline: str) -> Entry | None:
+    def lost(self, pipeline: str) -> LedgerEntry | None:
         """The line of a batch that the ledger has, and the table not; None when all are there."""
 
-    def commit(self, files: Sequence[DataFile], entry: Entry) -> None:
+    def commit(self, files: Sequence[DataFile], entry: LedgerEntry) -> None:
         """Put files into the table with the line of their batch, in one commit."""
 
-    def rewind(self, pipeline: str, batch_id: int) -> Entry:
+    def rewind(self, pipeline: str, batch_id: int) -> LedgerEntry:
         """Take out what came after a batch; the line that is the last one now."""
 
     def rows_at(self, pipeline: str, batch_id: int) -> int:
@@ -163,7 +163,7 @@ class Table:
         done = self.once(key, count, lambda entry: self.format.commit(files, entry))
         return Written(count, len(files), False) if done else Written(0, 0, True)
 
-    def once(self, key: BatchKey, rows: int, commit: Callable[[Entry], None]) -> bool:
+    def once(self, key: BatchKey, rows: int, commit: Callable[[LedgerEntry], None]) -> bool:
         """Commit a batch under the ledger's next line, again when another writer was first (Raced).
 
         False when the table has the batch; LedgerError when it does not follow what is there.
@@ -180,7 +180,7 @@ class Table:
             return True
         raise LedgerError(f"{self.store}: batch {key.batch_id} was not added in {_TRIES} tries: {raced}") from raced
 
-    def last(self, query_id: str = "") -> Entry | None:
+    def last(self, query_id: str = "") -> LedgerEntry | None:
         """The pipeline's newest line in the table's ledger."""
         return self.format.last(self.pipeline, query_id)
 
@@ -194,7 +194,7 @@ class Table:
         last = self.last()
         return starting_offsets(None if last is None else last.end)
 
-    def adopt(self, positions: str | None = None) -> Entry:
+    def adopt(self, positions: str | None = None) -> LedgerEntry:
         """Let another query go on where the table ends (or at ``positions``, as in ``startingOffsets``).
 
         For a stream whose checkpoint was lost: start it with a new checkpoint and ``startingOffsets`` =
@@ -213,7 +213,7 @@ class Table:
                 'record of each partition, as {"topic": {"0": 23}}'
             )
 
-    def reset(self) -> Entry:
+    def reset(self) -> LedgerEntry:
         """Take whatever query and batch comes next: for doubles or a gap that are wanted. Rows are left as they are."""
         return self._mark("reset", None, forget=True)
 
@@ -223,12 +223,12 @@ class Table:
         self._put(marker(entry, "rewind", entry.end))
         return starting_offsets(entry.end)
 
-    def can_take_back(self, entry: Entry) -> bool:
+    def can_take_back(self, entry: LedgerEntry) -> bool:
         """Whether exactly the rows of the pipeline's newest batch can be removed: from a Delta table that keeps every
         row, while the files that the batch added are there as they were added."""
         return isinstance(self.format, DeltaFormat) and self.format.added(entry) is not None
 
-    def take_back(self, entry: Entry) -> bool:
+    def take_back(self, entry: LedgerEntry) -> bool:
         """Remove the rows of the pipeline's newest batch and go on from before it; False where that cannot be done."""
         table = self.format
         return isinstance(table, DeltaFormat) and _again(lambda: table.take_back(entry))
@@ -280,7 +280,7 @@ class Table:
         """Rows in the table."""
         return self.format.count()
 
-    def held(self) -> Held:
+    def held(self) -> TableContents:
         """The rows that the table's files hold, and the files that are gone or damaged: looked at one by one."""
         return held(self.format.data_files())
 
@@ -291,29 +291,29 @@ class Table:
     def _judge(self, key: BatchKey) -> BatchVerdict:
         return self.judge(self.format.last(self.pipeline, key.query_id), key)
 
-    def judge(self, last: Entry | None, key: BatchKey) -> BatchVerdict:
+    def judge(self, last: LedgerEntry | None, key: BatchKey) -> BatchVerdict:
         """What a batch is to the pipeline's last line: it follows, or is there already; LedgerError when neither."""
         return judge(str(self.store), last, key, begins_late=self.begins_late)
 
-    def _mark(self, what: str, end: Offsets | None, *, forget: bool = False) -> Entry:
+    def _mark(self, what: str, end: Offsets | None, *, forget: bool = False) -> LedgerEntry:
         last = self._last_or_lost() if forget or end is not None else self.last()
         if last is None:
             raise LedgerError(f"{self.store}: pipeline {self.pipeline!r} has written nothing here yet")
         entry = marker(last, what, None if forget else end if end is not None else last.end)
         return self._put(entry)
 
-    def _last_or_lost(self) -> Entry | None:
+    def _last_or_lost(self) -> LedgerEntry | None:
         try:
             return self.last()
         except LedgerError:
             return self.format.lost(self.pipeline)
 
-    def _put(self, entry: Entry) -> Entry:
+    def _put(self, entry: LedgerEntry) -> LedgerEntry:
         """Commit a line without rows, and the line as it is there: behind the one that a maintenance has restated
         meanwhile. LedgerError when a batch was first."""
         begins = entry.start
 
-        def put() -> Entry:
+        def put() -> LedgerEntry:
             nonlocal entry
             try:
                 self.format.commit((), entry)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from moldau.spark.tables.delta import DeltaFormat
-from moldau.spark.tables.ledger import BatchKey, Entry
+from moldau.spark.tables.ledger import BatchKey, LedgerEntry
 from moldau.spark.tables.stores import open_store
 from moldau.spark.tables.table import Table, Written
 
@@ -45,7 +45,7 @@ class Totals(Table):
         self.format.prepare(partial.schema, evolve=False)
         rows = 0
 
-        def commit(entry: Entry) -> None:
+        def commit(entry: LedgerEntry) -> None:
             nonlocal rows
             found = self._summed(partial)
             rows = found.num_rows

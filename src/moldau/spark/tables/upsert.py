@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from moldau.spark.rows import quoted, unused_name
 from moldau.spark.tables.delta import DeltaFormat
-from moldau.spark.tables.ledger import BatchKey, Entry, TableError
+from moldau.spark.tables.ledger import BatchKey, LedgerEntry, TableError
 from moldau.spark.tables.table import Table, Written
 
 if TYPE_CHECKING:
@@ -51,11 +51,11 @@ class Upserts(Table):
         """Merge the batch's latest rows in, unless the table has this batch."""
         return self.merge(latest(rows, self.keys, self.order_by).toArrow(), key)
 
-    def can_take_back(self, entry: Entry) -> bool:
+    def can_take_back(self, entry: LedgerEntry) -> bool:
         """False: what a merge replaced is not in the table any more."""
         return False
 
-    def take_back(self, entry: Entry) -> bool:
+    def take_back(self, entry: LedgerEntry) -> bool:
         """False, as ``can_take_back``."""
         return False
 
@@ -65,7 +65,7 @@ class Upserts(Table):
         assert isinstance(table, DeltaFormat), "a path is a Delta table"
         table.prepare(rows.schema, evolve=self.evolve)
 
-        def commit(entry: Entry) -> None:
+        def commit(entry: LedgerEntry) -> None:
             if rows.num_rows:
                 table.merge(rows, entry, keys=self.keys, delete_when=self.delete_when)
             else:
