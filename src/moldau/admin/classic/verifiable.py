@@ -11,7 +11,7 @@ from moldau.admin.classic.java_json import compact
 from moldau.admin.classic.java_values import java_decimal
 from moldau.admin.classic.session import read_config
 
-CONNECTION = OptionGroup("connection", "Connection OptionGroup", "OptionGroup of arguments for connection to brokers")
+CONNECTION = OptionGroup("connection", "Connection Group", "Group of arguments for connection to brokers")
 COMMAND_CONFIG = Argument(
     ("--command-config",),
     "Config properties file (config options shared with command line parameters will be overridden).",
