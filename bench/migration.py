@@ -159,7 +159,7 @@ def main() -> int:
     wish = ask.parse_args()
     setattr(room, "launch", launch_watched)  # noqa: B010  # the steps of its nodes are what is measured
     rows = []
-    with Cluster(3, plane="zookeeper", config=SETTINGS) as cluster:
+    with Cluster(3, mode="zookeeper", config=SETTINGS) as cluster:
         way = Way(cluster, wish.partitions)
         for row in way.measure():
             rows.append(row)

@@ -18,7 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from moldau.cluster.mode import add_mode, mode_of
+from moldau.cluster.mode_option import add_mode
+from moldau.cluster.modes import mode_of
 from tests.fuzz.batches import BatchFuzzer
 from tests.fuzz.configs import ConfigFuzzer
 from tests.fuzz.files import FileFuzzer

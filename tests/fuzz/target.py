@@ -105,7 +105,7 @@ class Target:
     def __init__(self, folder: Path, rng: Random, *, plane: str = "quorum", nodes: int = 3) -> None:
         self.rng = rng
         self.plane = plane
-        self.cluster = Cluster(nodes, plane=plane, data=folder, config=CONFIG)
+        self.cluster = Cluster(nodes, mode=plane, data=folder, config=CONFIG)
         self.rss_mib = 0
         self._read: dict[Path, int] = {}
         self._witness: subprocess.Popen[str] | None = None

@@ -163,7 +163,7 @@ def codes(part: Any) -> Iterator[int]:
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     config = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"}
     folder = tmp_path_factory.mktemp("answers") / "cluster"
-    with Cluster(2, plane=request.param, data=folder, config=config) as running:
+    with Cluster(2, mode=request.param, data=folder, config=config) as running:
         running.create_topic(TOPIC, partitions=1, replication_factor=2)
         yield running
 
@@ -184,7 +184,7 @@ def places(cluster: Cluster) -> list[Place]:
     }
     lead = ("127.0.0.1", cluster.node(partition.leader).port)
     coordinator = ("127.0.0.1", cluster.node(coordinating(lead)).port)
-    if cluster.plane == "quorum":
+    if cluster.mode == "kraft":
         listener = ("127.0.0.1", cluster.node(controller).controller_port)
         return [
             Place(BROKER, lead, facts, frozenset(ANSWERS[BROKER]) - GROUPS),

@@ -19,8 +19,8 @@ import pytest
 
 from moldau.cluster.chaos.scenarios.table import SCENARIOS
 from moldau.cluster.chaos.volumes import Plain
-from moldau.cluster.cluster import QUORUM, ZOOKEEPER
 from moldau.cluster.kills.checking import RunVerdict
+from moldau.cluster.modes import QUORUM, ZOOKEEPER
 
 pytestmark = pytest.mark.timeout(340)
 

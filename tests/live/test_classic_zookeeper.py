@@ -35,7 +35,7 @@ MASKS = {r"Leader: \S+": "Leader: (id)", r"Isr: [\d,]*": "Isr: (ids)"}
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("old-tools") / "cluster"
-    with Cluster(3, plane="zookeeper", data=folder, config=CONFIG) as running:
+    with Cluster(3, mode="zookeeper", data=folder, config=CONFIG) as running:
         yield running
 
 

@@ -19,7 +19,7 @@ from moldau.zookeeper.session import Session
 
 def take_controller(cluster: Cluster) -> None:
     """Have nobody be controller, and nobody become one. Whoever was answers as such until it has heard of it."""
-    if cluster.plane == "quorum":
+    if cluster.mode == "kraft":
         cluster.kill(101)
         return
 
@@ -46,7 +46,7 @@ def has_controller(cluster: Cluster) -> bool:
 def test_the_doctor_says_that_there_is_no_controller(tmp_path: Path, plane: str) -> None:
     """It took 90 s in KRaft mode, and in ZooKeeper mode it never said so."""
     controllers: int | str = 1 if plane == "quorum" else "combined"
-    with Cluster(2, plane=plane, controllers=controllers, data=tmp_path) as cluster:
+    with Cluster(2, mode=plane, controllers=controllers, data=tmp_path) as cluster:
         cluster.create_topic("t", replication_factor=2, config={"min.insync.replicas": "1"})
         take_controller(cluster)
         run = CliRunner().invoke(cli, ["doctor", "-o", "json", "-b", cluster.bootstrap_servers])

@@ -102,7 +102,7 @@ def test_a_controllers_znode_that_names_nobody_is_told_of_by_brokers_and_command
     tmp_path: Path, data: bytes
 ) -> None:
     """Brokers said it once or not at all, and commands that none answers."""
-    with Cluster(1, plane="zookeeper", data=tmp_path / "cluster") as cluster:
+    with Cluster(1, mode="zookeeper", data=tmp_path / "cluster") as cluster:
         assert cluster.ensemble is not None
         place = cluster.ensemble.connect
 
@@ -134,7 +134,7 @@ def test_a_controllers_znode_that_names_nobody_is_told_of_by_brokers_and_command
 
 def test_partitions_in_whose_states_nobody_is_in_sync_are_named_and_others_serve(tmp_path: Path) -> None:
     """One that nobody led, by its znode, was led no more."""
-    with Cluster(1, plane="zookeeper", data=tmp_path / "cluster") as cluster:
+    with Cluster(1, mode="zookeeper", data=tmp_path / "cluster") as cluster:
         assert cluster.ensemble is not None
         place = cluster.ensemble.connect
         cluster.create_topic("t", partitions=3)

@@ -23,7 +23,7 @@ def told(folder: Path, *arguments: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("plane", ["quorum", "zookeeper"])
 def test_a_killed_leader_is_in_the_timeline(tmp_path: Path, plane: str) -> None:
     folder = tmp_path / "cluster"
-    with Cluster(3, data=folder, plane=plane) as cluster:
+    with Cluster(3, data=folder, mode=plane) as cluster:
         cluster.create_topic("orders", partitions=1, replication_factor=3)
         cluster.wait_until_in_sync()
         first = cluster.leader("orders", 0)

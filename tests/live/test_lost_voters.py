@@ -20,7 +20,7 @@ pytestmark = pytest.mark.live
 
 def test_two_of_three_controllers_that_lost_their_metadata_get_it_back(tmp_path: Path) -> None:
     """They elected each other with empty logs, the third cut its own, and every topic was gone."""
-    with Cluster(2, plane="quorum", controllers=3, data=tmp_path) as cluster:
+    with Cluster(2, mode="quorum", controllers=3, data=tmp_path) as cluster:
         controllers = [id for id in cluster.alive() if id > 100]
         assert len(controllers) == 3
         for number in range(20):

@@ -42,7 +42,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         "default.replication.factor": "3",
     }
     folder = tmp_path_factory.mktemp("plane") / "cluster"
-    with Cluster(3, plane="zookeeper", data=folder, config=config) as running:
+    with Cluster(3, mode="zookeeper", data=folder, config=config) as running:
         yield running
 
 

@@ -90,7 +90,7 @@ def test_the_topic_has_every_line_of_every_node_once_after_kills_of_publishers_a
     if plane == "zookeeper" and (why := missing("zookeeper")) is not None:
         pytest.skip(why)
     config = {"http.listener": "127.0.0.1:0", "logger.file.max.bytes": "65536", "logger.max.files": "100"}
-    with Cluster(3, data=tmp_path / "cluster", plane=plane, config=config) as cluster:
+    with Cluster(3, data=tmp_path / "cluster", mode=plane, config=config) as cluster:
         cluster.spec.publishing = True
         go_on_publishing(cluster)
         client = cluster.client()

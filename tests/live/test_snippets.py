@@ -44,7 +44,7 @@ def run(*command: str | Path, cwd: Path, patience_s: int = 800) -> str:
     """Run a command to its end; what it said on standard output."""
     environment = {**os.environ, "TMPDIR": str(cwd)}
     # A make within `make test` says where it is working, which nobody sees who types the command.
-    for name in ("PYTEST_XDIST_WORKER", "MOLDAU_BOOTSTRAP", "MOLDAU_PLANE", "MAKELEVEL", "MAKEFLAGS", "MFLAGS"):
+    for name in ("PYTEST_XDIST_WORKER", "MOLDAU_BOOTSTRAP", "MOLDAU_MODE", "MAKELEVEL", "MAKEFLAGS", "MFLAGS"):
         environment.pop(name, None)
     done = subprocess.run(
         command, cwd=cwd, env=environment, input="", capture_output=True, text=True, timeout=patience_s, check=False

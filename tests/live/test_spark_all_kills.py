@@ -106,7 +106,7 @@ def _command_line(pid: int) -> str:
 
 @pytest.fixture(params=["quorum", "zookeeper"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    with Cluster(brokers=3, plane=request.param) as found:
+    with Cluster(brokers=3, mode=request.param) as found:
         found.create_topic("ledger", partitions=PARTITIONS, replication_factor=3, config={"min.insync.replicas": "2"})
         yield found
 

@@ -47,7 +47,7 @@ def write(cluster: Cluster, values: range) -> list[bytes]:
 
 @pytest.mark.parametrize("plane", PLANES)
 def test_a_batch_that_was_planned_under_a_leader_is_read_from_the_next_one(tmp_path: Path, plane: str) -> None:
-    with Cluster(3, data=tmp_path / "cluster", plane=plane) as cluster, stream(cluster) as query:
+    with Cluster(3, data=tmp_path / "cluster", mode=plane) as cluster, stream(cluster) as query:
         cluster.create_topic("t", replication_factor=3)
         written = write(cluster, range(20))
         assert query.plan()
@@ -64,7 +64,7 @@ def test_records_that_an_unclean_election_replaced_stop_the_stream_or_are_told(
     tmp_path: Path, policy: str, plane: str
 ) -> None:
     """The new leader's log has grown past the position by the time the stream looks again."""
-    cluster = Cluster(3, controllers=CONTROLLERS[plane], data=tmp_path / "cluster", plane=plane)
+    cluster = Cluster(3, controllers=CONTROLLERS[plane], data=tmp_path / "cluster", mode=plane)
     with cluster, stream(cluster, onDataLoss=policy) as query:
         cluster.create_topic("t", replication_factor=2)
         first = cluster.leader("t", 0)

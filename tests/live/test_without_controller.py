@@ -35,7 +35,7 @@ def headless(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     """Two brokers and a topic, and no controller any more."""
     plane = request.param
     data = tmp_path_factory.mktemp(plane)
-    with Cluster(2, plane=plane, controllers=1 if plane == "quorum" else "combined", data=data) as cluster:
+    with Cluster(2, mode=plane, controllers=1 if plane == "quorum" else "combined", data=data) as cluster:
         cluster.create_topic("t", partitions=2, replication_factor=2)
         take_controller(cluster)
         yield cluster
@@ -62,7 +62,7 @@ def one_line(done: Result, shown: str = "") -> str:
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_change_says_that_there_is_no_controller(headless: Cluster, tmp_path: Path, plan: Path, name: str) -> None:
-    if name == "feature upgrade" and headless.plane == "zookeeper":
+    if name == "feature upgrade" and headless.mode == "zookeeper":
         pytest.skip("there are no features to raise")
     (tmp_path / "client.properties").write_text(BRIEF)
     words = [word.format(plan=plan) for word in (*name.split(), *CHANGES[name])]

@@ -23,7 +23,7 @@ TOOLS = ALL_JARS / "tools-3.9.1"
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     config = {"zookeeper.session.timeout.ms": "40000", "auto.leader.rebalance.enable": "false"}
-    with_two = Cluster(3, plane="zookeeper", data=tmp_path / "cluster", config=config)
+    with_two = Cluster(3, mode="zookeeper", data=tmp_path / "cluster", config=config)
     for node in with_two.spec.nodes:
         text = node.properties.read_text()
         first = str(Path(node.folder) / "data")

@@ -35,7 +35,7 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnsemble]:
 @pytest.fixture(scope="module")
 def cluster(three: LocalEnsemble, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("lost") / "cluster"
-    with Cluster(3, plane="zookeeper", zookeeper=f"{three.connect}/far/away", data=folder, config=CONFIG) as running:
+    with Cluster(3, mode="zookeeper", zookeeper=f"{three.connect}/far/away", data=folder, config=CONFIG) as running:
         yield running
 
 

@@ -17,7 +17,7 @@ LOST = "holds no cluster, and the directories of the nodes are of cluster"
 
 def test_a_zookeeper_that_lost_its_data_is_named_and_a_copy_brings_the_topics_back(tmp_path: Path) -> None:
     folder = tmp_path / "cluster"
-    with Cluster(1, plane="zookeeper", data=folder) as cluster:
+    with Cluster(1, mode="zookeeper", data=folder) as cluster:
         cluster.create_topic("kept")
         assert cluster.ensemble is not None
         znodes = Path(cluster.ensemble.servers[0].folder) / "data" / "version-2"

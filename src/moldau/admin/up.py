@@ -17,9 +17,10 @@ from moldau.admin.asking import DATA as DATA
 from moldau.admin.main import INTERRUPTED, fail, reason
 from moldau.admin.options import OUTPUT
 from moldau.admin.output import note, say, show, show_one
-from moldau.cluster.cluster import EMBEDDED, QUORUM, ZOOKEEPER, Cluster, ClusterError
+from moldau.cluster.cluster import EMBEDDED, Cluster, ClusterError
 from moldau.cluster.layout import COMBINED, PAGES, take_back
-from moldau.cluster.mode import MODE, mode_of
+from moldau.cluster.mode_option import MODE
+from moldau.cluster.modes import QUORUM, ZOOKEEPER, mode_of
 from moldau.cluster.nodes import ClusterSpec, is_alive, setting
 from moldau.cluster.publisher import LOG, end_publisher
 from moldau.cluster.serving import zookeeper_trouble
@@ -115,7 +116,7 @@ def up(
             data=data.resolve(),
             config=pairs | more,
             port=port,
-            plane=ZOOKEEPER if zookeeper else plane,
+            mode=ZOOKEEPER if zookeeper else plane,
             zookeeper=zookeeper or EMBEDDED,
         )
         _agree(cluster, pairs)

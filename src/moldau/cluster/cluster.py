@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Self
 from moldau.cluster import layout, nodes
 from moldau.cluster.ensemble import LocalEnsemble, NoEnsemble
 from moldau.cluster.layout import ALL_BROKERS, COMBINED
+from moldau.cluster.modes import KRAFT, MODES, ZOOKEEPER, mode_of
 from moldau.cluster.nodes import HOST, ClusterSpec, NodeSpec, is_alive, last_words, leave_running, send, wait_gone
 from moldau.cluster.publisher import end_publisher, go_on_publishing
 from moldau.cluster.serving import brief_client, foreign_zookeeper, is_told, node_status
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 START_TIMEOUT_S = 60.0
 LOOK_MS = 2_000
 """How long brokers that start are asked before it is looked whether they are still there."""
-QUORUM, ZOOKEEPER = "quorum", "zookeeper"
-PLANES = (QUORUM, ZOOKEEPER)
 EMBEDDED = "embedded"
 
 
@@ -64,8 +63,8 @@ class Cluster:
         data: folder of the cluster; a temporary one, removed at the end, when None.
         config: keys for every node's server.properties, over our own.
         port: first client port (then counting up); 0 for any free ones.
-        plane: ``"quorum"`` (KRaft), or ``"zookeeper"``, where every broker is a candidate for controller.
-        zookeeper: the plane's ZooKeeper: ``"embedded"`` (a server of this cluster's own), or ``host:port,.../chroot``.
+        mode: ``"kraft"``, or ``"zookeeper"``, where every broker is a candidate for controller.
+        zookeeper: in ZooKeeper mode: ``"embedded"`` (a server of this cluster's own), or ``host:port,.../chroot``.
 
     >>> with Cluster(brokers=1) as cluster:      # doctest: +SKIP
     ...     cluster.bootstrap_servers
@@ -80,14 +79,15 @@ class Cluster:
         data: str | os.PathLike[str] | None = None,
         config: Mapping[str, str] | None = None,
         port: int = 0,
-        plane: str = QUORUM,
+        mode: str = KRAFT,
         zookeeper: str = EMBEDDED,
     ) -> None:
         if brokers < 1:
             raise ValueError(f"a cluster needs at least one broker, not {brokers}")
-        if plane not in PLANES:
-            raise ValueError(f"there is no plane {plane!r}: {' or '.join(PLANES)}")
-        if plane == ZOOKEEPER and controllers != COMBINED:
+        mode = mode_of(mode)
+        if mode not in MODES:
+            raise ValueError(f"there is no mode {mode!r}: {' or '.join(MODES)}")
+        if mode == ZOOKEEPER and controllers != COMBINED:
             raise ValueError("in ZooKeeper mode every broker is a candidate for controller; none is one alone")
         self._config = {key: str(value) for key, value in (config or {}).items()}
         self._temporary = data is None
@@ -103,7 +103,7 @@ class Cluster:
                 nodes.find_running(self.spec.nodes)
                 self.is_new = False
             except FileNotFoundError:
-                where = zookeeper if plane == ZOOKEEPER else ""
+                where = zookeeper if mode == ZOOKEEPER else ""
                 self.spec = ClusterSpec("", zookeeper=where, embedded=where == EMBEDDED)
                 self.is_new = True
             self.ensemble: LocalEnsemble | None = (
@@ -219,9 +219,9 @@ class Cluster:
         return [self.spec.cluster_id] if self.spec.cluster_id else nodes.cluster_ids_on_disk(self.spec)
 
     @property
-    def plane(self) -> str:
-        """``"quorum"`` (KRaft) or ``"zookeeper"``."""
-        return ZOOKEEPER if self.spec.zookeeper else QUORUM
+    def mode(self) -> str:
+        """``"kraft"`` or ``"zookeeper"``."""
+        return ZOOKEEPER if self.spec.zookeeper else KRAFT
 
     def node(self, id: int) -> NodeSpec:
         """A node by number; NoSuchNode (a KeyError) names those that there are."""

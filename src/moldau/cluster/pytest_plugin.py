@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Register the ini keys of the cluster."""
     parser.addini("moldau_brokers", "How many brokers moldau_cluster has.", default="3")
     parser.addini("moldau_controllers", "combined, or a number of controllers alone.", default="combined")
-    parser.addini("moldau_plane", "quorum or zookeeper; MOLDAU_PLANE goes before it.", default="quorum")
+    parser.addini("moldau_mode", "kraft or zookeeper; MOLDAU_MODE goes before it.", default="kraft")
     parser.addini("moldau_config", "KEY=VALUE lines for every node's server.properties.", type="linelist", default=[])
 
 
@@ -44,7 +44,7 @@ def moldau_cluster_options(pytestconfig: pytest.Config) -> dict[str, Any]:
     return {
         "brokers": int(pytestconfig.getini("moldau_brokers")),
         "controllers": int(controllers) if controllers.isdigit() else controllers,
-        "plane": os.environ.get("MOLDAU_PLANE") or str(pytestconfig.getini("moldau_plane")),
+        "mode": os.environ.get("MOLDAU_MODE") or str(pytestconfig.getini("moldau_mode")),
         "config": {key.strip(): value.strip() for key, _, value in pairs},
     }
 

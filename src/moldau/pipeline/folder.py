@@ -70,8 +70,8 @@ class PipelineFolder:
         return f"{self.store.uri}/{CHECKPOINT}"
 
     def refuse_other(self) -> None:
-        """BrokenPipelineFile where the folder is another pipeline's, as of a file that was copied: each would go on where
-        the other is."""
+        """BrokenPipelineFile where the folder is another pipeline's, as of a file that was copied: each would go on
+        where the other is."""
         owner = (self.store.read(OWNER) or b"").decode(errors="replace").strip()
         if owner and owner != self._name:
             raise BrokenPipelineFile(other_owner(self.store.uri, owner, self._name))

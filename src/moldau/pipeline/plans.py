@@ -18,8 +18,8 @@ _NAME = re.compile(r"[a-z]+-[0-9a-f-]{36}")
 
 
 def plans(store: Store, folder: str, kind: type[P], what: str) -> list[tuple[P, bool, bool]]:
-    """Each plan in a folder, whether it was carried out, and whether it was given up. BrokenPipelineFile names a file that
-    is no plan; ``what`` says of whom, and what removing it comes to."""
+    """Each plan in a folder, whether it was carried out, and whether it was given up. BrokenPipelineFile names a file
+    that is no plan; ``what`` says of whom, and what removing it comes to."""
     found = []
     for name in store.names(folder, ".json"):
         try:

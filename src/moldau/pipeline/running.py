@@ -123,8 +123,8 @@ class Runner:
     def run(self) -> Ended:
         """Run until it is stopped; with ``once``, until all is written that was there at the beginning.
 
-        IsRunning when another process has the pipeline; SamePlaceError, DecodeError, OptionError, RefusedBatch (a policy
-        of ``fail``), StreamingQueryException and others when it cannot go on.
+        IsRunning when another process has the pipeline; SamePlaceError, DecodeError, OptionError, RefusedBatch (a
+        policy of ``fail``), StreamingQueryException and others when it cannot go on.
         """
         refuse_same_places(self._pipeline)
         with self.folder.locked():

@@ -135,8 +135,8 @@ class LogFollower:
 
     def go_on(self, newest_first: Iterable[PublishedRecord]) -> Start:
         """Go where what is published ends: behind the newest record whose line stands in the files. A file that lost
-        its end, as when a machine went down, has lines again where others stood: these are read. CutFile when files were
-        renamed meanwhile."""
+        its end, as when a machine went down, has lines again where others stood: these are read. CutFile when files
+        were renamed meanwhile."""
         self.close()
         chain = self._chain()
         paths = {one.id: one.path for one in chain}
@@ -268,7 +268,7 @@ class LogFollower:
         return [self._line(head, size)] if size else []
 
     def _stands(self, path: str, published: PublishedRecord) -> bool:
-        """Whether a file still has the line of a record where it stood; CutFile when the file has another name by now."""
+        """Whether a file still has the line of a record where it stood; CutFile when the file has another name now."""
         name, start, end = published.place
         size = min(end - start, LINE_BYTES_MAX + 1)
         with _opened_as(path, name) as file:

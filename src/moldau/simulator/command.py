@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from moldau.cluster.mode import MODE
+from moldau.cluster.mode_option import MODE
 from moldau.simulator.machines.seeds import MACHINES
 from moldau.simulator.scenes import (
     MIXED,

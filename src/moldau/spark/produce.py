@@ -2,8 +2,8 @@
 
 A worker process keeps its connections, metadata and producer ids from task to task (``ProducerPool``), as Spark's
 connector keeps its producers. One batch of a partition is under way at a time, so order and sequence numbers survive
-any retry; batches of other partitions are under way beside it, and the next ones are encoded meanwhile. After any failure
-the producer id is given up. Read next: encode.py (Arrow to bytes), client/writing.py (retries).
+any retry; batches of other partitions are under way beside it, and the next ones are encoded meanwhile. After any
+failure the producer id is given up. Read next: encode.py (Arrow to bytes), client/writing.py (retries).
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from moldau.cluster.chaos.scenarios.links import both_ways
 from moldau.cluster.chaos.scenarios.table import SCENARIOS
 from moldau.cluster.chaos.system import KAFKA, MOLDAU, Rig, RigOptions
 from moldau.cluster.chaos.volumes import Plain, SmallVolume
-from moldau.cluster.cluster import QUORUM
 from moldau.cluster.kills.checking import RunVerdict
+from moldau.cluster.modes import QUORUM
 from moldau.history.checks import LOST, Anomaly
 from moldau.history.rows import INFO, OK, History, Send, read_lines
 

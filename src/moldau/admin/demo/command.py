@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from moldau.admin.main import INTERRUPTED, fail
-from moldau.cluster.mode import MODE
+from moldau.cluster.mode_option import MODE
 
 FOLDER = Path("demo-out")
 NEEDED = (
@@ -55,7 +55,7 @@ def demo(folder: Path, seconds: float, count: int | None, kill: bool, plane: str
     place = _emptied(folder) / "pipeline"
     reporter = ConsoleReporter(console, count if count is not None else 336_776)
     try:
-        with Cluster(brokers=3, data=(folder / "cluster").resolve(), plane=plane) as cluster:
+        with Cluster(brokers=3, data=(folder / "cluster").resolve(), mode=plane) as cluster:
             reporter.say(f"three brokers are up after {time.monotonic() - began:.1f} s: {cluster.bootstrap_servers}")
             outcome = play(cluster, place, [folder / "cluster"], reporter, Script(seconds, count, kill))
     except (ClusterError, DemoPipelineError, TimeoutError, ValueError) as error:

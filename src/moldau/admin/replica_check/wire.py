@@ -75,7 +75,7 @@ class Remote:
     def fetch(
         self, offset: int, options: FetchOptions = FETCH, throttled_s: float = THROTTLED_S
     ) -> FetchResponse.PartitionData:
-        """What the broker answers from an offset on; Failed when it cannot be had."""
+        """What the broker answers from an offset on; ReplicaUnreadable when it cannot be had."""
         until, why = self._silent.get(self._broker, (0.0, ""))
         if time.monotonic() < until:
             raise ReplicaUnreadable(ReplicaFinding(self._broker, ReplicaVerdict.UNREACHABLE, None, why))

@@ -20,9 +20,9 @@ from moldau.cluster.chaos.nets import NETWORKS, open_net
 from moldau.cluster.chaos.scenario_context import PROFILES, SAFE, ScenarioContext, ScenarioOptions
 from moldau.cluster.chaos.scenarios.table import SCENARIOS
 from moldau.cluster.chaos.system import KAFKA, KINDS, MOLDAU, Rig, RigOptions, refuse
-from moldau.cluster.cluster import QUORUM
 from moldau.cluster.kills.checking import RunVerdict, worst_of
-from moldau.cluster.mode import add_mode
+from moldau.cluster.mode_option import add_mode
+from moldau.cluster.modes import QUORUM
 from moldau.history.rows import History
 
 MODULE = "moldau.cluster.chaos"

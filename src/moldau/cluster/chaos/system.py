@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 from moldau.cluster.chaos.net import ClusterNet
 from moldau.cluster.chaos.volumes import Volume
-from moldau.cluster.cluster import QUORUM, ZOOKEEPER
 from moldau.cluster.ensemble import LocalEnsemble, java
 from moldau.cluster.kills.cluster_poller import Address
 from moldau.cluster.layout import SESSION_MS
+from moldau.cluster.modes import QUORUM, ZOOKEEPER
 from moldau.cluster.nodes import NodeSpec as Node
 from moldau.cluster.nodes import is_alive, last_words, wait_gone
 from moldau.model.ids import uuid_text

@@ -16,13 +16,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from moldau.cluster.cluster import QUORUM, Cluster
+from moldau.cluster.cluster import Cluster
 from moldau.cluster.kills.checking import CheckedScenario, RunVerdict, check_scenario, keep, worst_of
 from moldau.cluster.kills.cluster_poller import Address, System
 from moldau.cluster.kills.killing import SCENARIOS, KillPlan
 from moldau.cluster.kills.load import LoadPlan
 from moldau.cluster.kills.report import problems, table
-from moldau.cluster.mode import add_mode
+from moldau.cluster.mode_option import add_mode
+from moldau.cluster.modes import QUORUM
 from moldau.cluster.nodes import HOST
 from moldau.history.checks import check
 from moldau.history.rows import read_lines
@@ -34,7 +35,7 @@ class MoldauSystem:
     """``moldau.Cluster`` as a system under test."""
 
     def __init__(self, folder: Path, plane: str = QUORUM) -> None:
-        self._cluster = Cluster(brokers=3, data=folder, plane=plane)
+        self._cluster = Cluster(brokers=3, data=folder, mode=plane)
         try:
             self._cluster.start()
         except BaseException:

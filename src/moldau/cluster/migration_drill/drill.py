@@ -261,7 +261,7 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     print(f"seed {given.seed}")
     try:
-        with Cluster(3, plane="zookeeper", data=given.data, config=SETTINGS) as cluster:
+        with Cluster(3, mode="zookeeper", data=given.data, config=SETTINGS) as cluster:
             Drill(cluster, given.seed, controllers=given.controllers, brief=given.brief).run()
             assert_done(cluster)
     except (Lost, ClusterError) as error:

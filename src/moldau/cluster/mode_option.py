@@ -1,7 +1,6 @@
 """The option ``--mode`` of commands that start clusters: KRaft or ZooKeeper mode, in Kafka's words.
 
-``--plane``, the option's older name, and ``quorum``, the older word for KRaft mode, are still taken. In Python the
-parameter is ``plane`` as before (``Cluster(plane="quorum")``).
+``--plane``, the option's older name, and ``quorum``, the older word for KRaft mode, are still taken.
 """
 
 from __future__ import annotations
@@ -11,20 +10,7 @@ from typing import Any
 
 import click
 
-from moldau.cluster.cluster import PLANES, QUORUM, ZOOKEEPER
-
-KRAFT = "kraft"
-MODES = (KRAFT, ZOOKEEPER)
-
-
-def plane_of(mode: str) -> str:
-    """The ``plane`` of a mode; any other text as it is."""
-    return QUORUM if mode == KRAFT else mode
-
-
-def mode_of(plane: str) -> str:
-    """The mode of a ``plane``, as users see it."""
-    return KRAFT if plane == QUORUM else plane
+from moldau.cluster.modes import KRAFT, MODES, PLANES, QUORUM, mode_of, plane_of
 
 
 class ModeType(click.Choice):  # type: ignore[type-arg]  # generic since click 8.2 only
