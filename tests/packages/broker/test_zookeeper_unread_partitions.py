@@ -12,10 +12,12 @@ import pytest
 
 from moldau.broker.metadata.undecided import Undecided
 from moldau.broker.node import Node
+from moldau.client.admin import create_partitions
 from moldau.client.client import Client
 from moldau.client.world_lines import WorldLines
 from moldau.groups import partition_for
 from moldau.image import Partition, Topic
+from moldau.model import Code
 from moldau.ports.zookeeper import Delete
 from moldau.replication.roles import Role
 from tests.packages.broker.data_cluster import run, until
@@ -111,6 +113,34 @@ def test_a_partition_without_a_readable_state_is_told_by_a_broker_that_never_kne
             assert (await shown(nodes, node))[1] == list(range(COUNT))
             await damaged(nodes, path, good)
             await until(lambda: settled(nodes), "it is known again")
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("number", [2, COUNT - 1])
+def test_a_topic_with_a_partition_that_cannot_be_read_gets_no_more_and_costs_no_controller(
+    tmp_path: Path, number: int
+) -> None:
+    """The next one was given the number of the last, whose state stands: each try deposed the controller, and clients
+    try for a minute."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, TOPIC, COUNT)
+            path = f"{OF_TOPIC}/partitions/{number}/state"
+            good = nodes.server.znodes[path].data
+            await damaged(nodes, path, NONSENSE)
+            ruling = nodes.controller.plane.leader
+            client = nodes.client()
+            for count in (COUNT, COUNT + 1):
+                outcome = (await create_partitions(client, {TOPIC: count}))[TOPIC]
+                assert outcome.code is Code.INVALID_PARTITIONS
+                assert "none that can be read" in (outcome.message or "")
+            assert nodes.controller.plane.leader == ruling, "the same controller, of the same epoch"
+            await damaged(nodes, path, good)
+            await until(lambda: settled(nodes), "it is known again")
+            assert (await create_partitions(client, {TOPIC: COUNT + 1}))[TOPIC].ok
+            client.close()
 
     run(scenario)
 
