@@ -117,6 +117,33 @@ def test_a_partition_without_a_readable_state_is_told_by_a_broker_that_never_kne
     run(scenario)
 
 
+def test_a_partition_without_a_readable_state_is_told_by_a_broker_that_has_no_replica_of_it(tmp_path: Path) -> None:
+    """Only its own logs told a broker that started of such partitions: it counted one less, and so did its clients."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 2) as nodes:
+            await topic(nodes, TOPIC, COUNT, 1)
+            last = COUNT - 1
+            path = f"{OF_TOPIC}/partitions/{last}/state"
+            good = nodes.server.znodes[path].data
+            known = nodes.controller.metadata.image.topic(TOPIC)
+            assert known is not None
+            (host,) = known.partitions[last].replicas
+            await damaged(nodes, path, NONSENSE)
+            if nodes.controller.config.node_id != host:
+                await damaged(nodes, path, NONSENSE)
+            (id,) = nodes.nodes.keys() - {host}
+            await nodes.nodes.pop(id).stop()
+            nodes.ended.pop(id, None)
+            node = await nodes.boot(id)
+            await until(lambda: node.lifecycle.running.is_set(), "it serves")
+            assert (await shown(nodes, node))[1] == list(range(COUNT))
+            await damaged(nodes, path, good)
+            await until(lambda: settled(nodes), "it is known again")
+
+    run(scenario)
+
+
 @pytest.mark.parametrize("number", [2, COUNT - 1])
 def test_a_topic_with_a_partition_that_cannot_be_read_gets_no_more_and_costs_no_controller(
     tmp_path: Path, number: int
