@@ -155,6 +155,24 @@ def test_folders_of_two_clusters_are_refused(node: Make, tmp_path: Path) -> None
     assert "c29tZS1vdGhlci1jbHVzdA" in text
 
 
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_controller_does_not_begin_a_cluster_over_logs_of_a_broker_in_zookeeper_mode(
+    node: Make, tmp_path: Path, elsewhere: bool
+) -> None:
+    """It elected itself without any topic, and the first that a client had made took the place of one with records."""
+    where = {"log.dirs": str(tmp_path / "a")} | ({"metadata.log.dir": str(tmp_path / "meta")} if elsewhere else {})
+    one = node(where).format()
+    meta = tmp_path / "a" / "meta.properties"
+    meta.write_text(meta.read_text().replace("node.id", "broker.id").replace("version=1", "version=0"))
+
+    code, text = one.fail()
+
+    assert code == 1
+    assert "is of a broker in ZooKeeper mode" in text
+    assert "moldau migrate" in text
+    assert not list(tmp_path.glob("*/__cluster_metadata-0"))
+
+
 @pytest.mark.parametrize("has_one_too", [False, True])
 def test_a_metadata_log_in_another_log_directory_is_named_and_no_second_one_is_begun(
     node: Make, tmp_path: Path, has_one_too: bool

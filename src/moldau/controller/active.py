@@ -171,6 +171,11 @@ class ActiveController:
         """Remember which topics' deletion waits (TD-1): they are not grown, moved or elected for meanwhile."""
         self.soft_state.marked_for_deletion = topic_ids
 
+    def have_partly_read(self, topic_ids: frozenset[bytes]) -> None:
+        """Remember which topics have partitions that could not be read: they get no more, for what number the next one
+        would have is not known here."""
+        self.soft_state.partly_read = topic_ids
+
     def renounce(self) -> list[tuple[int, Refused]]:
         """Stop deciding and forget: (token, NOT_CONTROLLER) for all who wait. Whether they happened, others know."""
         lost = [(waiting.token, _DEPOSED) for waiting in self._waiting]

@@ -85,10 +85,11 @@ class Settings:
 
 class SoftState:
     """State of the controller role that is in no record: sessions, the clock of the last tick, ids of brokers that are
-    ``leaving``: taken out of their partitions in parts (``parts.py``), and ids of topics whose deletion waits (TD-1).
-    Changed by the controller role only."""
+    ``leaving``: taken out of their partitions in parts (``parts.py``), ids of topics whose deletion waits (TD-1), and
+    of those that have more partitions than the image, because some could not be read. Changed by the controller role
+    only."""
 
-    __slots__ = ("last_tick_ms", "leaving", "marked_for_deletion", "sessions", "settings")
+    __slots__ = ("last_tick_ms", "leaving", "marked_for_deletion", "partly_read", "sessions", "settings")
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -96,6 +97,7 @@ class SoftState:
         self.last_tick_ms: int | None = None
         self.leaving: set[int] = set()
         self.marked_for_deletion: frozenset[bytes] = frozenset()
+        self.partly_read: frozenset[bytes] = frozenset()
 
 
 @value(kw_only=True)

@@ -461,7 +461,7 @@ def _growing(context: DecisionContext, item: MorePartitions) -> _Growing | Probl
     if topic.id in context.soft_state.marked_for_deletion:
         return Problem(Code.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
     now = len(topic.partitions)
-    if any(number not in topic.partitions for number in range(now or 1)):
+    if topic.id in context.soft_state.partly_read or any(n not in topic.partitions for n in range(now or 1)):
         why = f"Some partitions of topic {item.name} have no state yet, or none that can be read."
         return Problem(Code.INVALID_PARTITIONS, why)
     if item.count == now:

@@ -12,10 +12,12 @@ import pytest
 
 from moldau.broker.metadata.undecided import Undecided
 from moldau.broker.node import Node
+from moldau.client.admin import create_partitions
 from moldau.client.client import Client
 from moldau.client.world_lines import WorldLines
 from moldau.groups import partition_for
 from moldau.image import Partition, Topic
+from moldau.model import Code
 from moldau.ports.zookeeper import Delete
 from moldau.replication.roles import Role
 from tests.packages.broker.data_cluster import run, until
@@ -111,6 +113,61 @@ def test_a_partition_without_a_readable_state_is_told_by_a_broker_that_never_kne
             assert (await shown(nodes, node))[1] == list(range(COUNT))
             await damaged(nodes, path, good)
             await until(lambda: settled(nodes), "it is known again")
+
+    run(scenario)
+
+
+def test_a_partition_without_a_readable_state_is_told_by_a_broker_that_has_no_replica_of_it(tmp_path: Path) -> None:
+    """Only its own logs told a broker that started of such partitions: it counted one less, and so did its clients."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 2) as nodes:
+            await topic(nodes, TOPIC, COUNT, 1)
+            last = COUNT - 1
+            path = f"{OF_TOPIC}/partitions/{last}/state"
+            good = nodes.server.znodes[path].data
+            known = nodes.controller.metadata.image.topic(TOPIC)
+            assert known is not None
+            (host,) = known.partitions[last].replicas
+            await damaged(nodes, path, NONSENSE)
+            if nodes.controller.config.node_id != host:
+                await damaged(nodes, path, NONSENSE)
+            (id,) = nodes.nodes.keys() - {host}
+            await nodes.nodes.pop(id).stop()
+            nodes.ended.pop(id, None)
+            node = await nodes.boot(id)
+            await until(lambda: node.lifecycle.running.is_set(), "it serves")
+            assert (await shown(nodes, node))[1] == list(range(COUNT))
+            await damaged(nodes, path, good)
+            await until(lambda: settled(nodes), "it is known again")
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("number", [2, COUNT - 1])
+def test_a_topic_with_a_partition_that_cannot_be_read_gets_no_more_and_costs_no_controller(
+    tmp_path: Path, number: int
+) -> None:
+    """The next one was given the number of the last, whose state stands: each try deposed the controller, and clients
+    try for a minute."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, TOPIC, COUNT)
+            path = f"{OF_TOPIC}/partitions/{number}/state"
+            good = nodes.server.znodes[path].data
+            await damaged(nodes, path, NONSENSE)
+            ruling = nodes.controller.plane.leader
+            client = nodes.client()
+            for count in (COUNT, COUNT + 1):
+                outcome = (await create_partitions(client, {TOPIC: count}))[TOPIC]
+                assert outcome.code is Code.INVALID_PARTITIONS
+                assert "none that can be read" in (outcome.message or "")
+            assert nodes.controller.plane.leader == ruling, "the same controller, of the same epoch"
+            await damaged(nodes, path, good)
+            await until(lambda: settled(nodes), "it is known again")
+            assert (await create_partitions(client, {TOPIC: COUNT + 1}))[TOPIC].ok
+            client.close()
 
     run(scenario)
 

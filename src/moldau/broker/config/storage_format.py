@@ -177,6 +177,7 @@ def own_meta(config: NodeConfig, disk: Disk) -> MetaProperties:
     """What this node's metadata directory was formatted as; FormatRefused when it is another node's, or when the
     metadata log stands elsewhere. Writes nothing."""
     _refuse_other_metadata(config, disk)
+    _refuse_to_begin_over_logs_of_zookeeper(config, disk)
     meta = read_meta(config.metadata_dir, disk)
     if meta.node_id != config.node_id:
         raise FormatRefused(
@@ -207,6 +208,25 @@ def _refuse_other_metadata(config: NodeConfig, disk: Disk) -> None:
                 f"a metadata log stands in {folder}/{METADATA_FOLDER}, while the metadata directory is"
                 f" {config.metadata_dir} (metadata.log.dir, or the first of log.dirs): set metadata.log.dir={folder};"
                 f" {mend}"
+            )
+
+
+def _refuse_to_begin_over_logs_of_zookeeper(config: NodeConfig, disk: Disk) -> None:
+    """Refuse the start of a controller without a metadata log in folders of a broker in ZooKeeper mode: no migration
+    (KIP-866) has such a node. It would elect itself, know none of the topics, and put logs aside for new ones of the
+    same names, and in ZooKeeper mode again it would lead these. Apache Kafka starts, and puts all logs aside."""
+    if not config.is_controller or disk.exists(f"{config.metadata_dir}/{METADATA_FOLDER}"):
+        return
+    for folder in dict.fromkeys((config.metadata_dir, *config.log_dirs)):
+        meta = None
+        with suppress(OSError, FormatRefused, BrokenFile):  # it costs itself, later
+            meta = read_meta(folder, disk)
+        if meta is not None and meta.version == 0:
+            raise FormatRefused(
+                f"{folder} is of a broker in ZooKeeper mode (version=0 in its meta.properties), and there is no"
+                f" metadata log in {config.metadata_dir}: as a controller this node would begin a cluster that has none"
+                " of its topics. `moldau migrate` moves a cluster to KRaft mode; give a new controller folders of"
+                " its own (log.dirs, metadata.log.dir)"
             )
 
 

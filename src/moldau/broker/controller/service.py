@@ -163,6 +163,11 @@ class ControllerService:
         """Remember which topics' deletion waits, until this node is the active controller no more."""
         self._controller.mark_for_deletion(topic_ids)
 
+    def have_partly_read(self, topic_ids: frozenset[bytes]) -> None:
+        """Remember which topics have partitions that could not be read, until this node is the active controller no
+        more."""
+        self._controller.have_partly_read(topic_ids)
+
     def submit_nowait(self, request: object) -> None:
         """Have a request decided whose reply nobody waits for."""
         answer = self._controller.decide(request, self._facts())

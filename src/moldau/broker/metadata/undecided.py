@@ -35,7 +35,7 @@ class Undecided:
         """Replicas of this broker, as it starts, and their topics' ids: the assignment stands, and nobody has decided
         who leads. Their logs stay."""
         self._last_awaited: dict[tuple[str, bytes], int] = {}
-        """Name and id of a topic -> the highest number of its partitions that are awaited."""
+        """Name and id of a topic -> the highest number of its partitions, where some are awaited, be it elsewhere."""
         self._vanished: set[TopicPartition] = set()
         self._unread: dict[bytes, Topic] = {}
         """Id of a topic in the image -> the topic as it was known, where something of it could not be read since."""
@@ -48,10 +48,11 @@ class Undecided:
             return self.awaited.get(partition)
         return assigned.topic_id if broker_id in assigned.replicas else None
 
-    def wait_for(self, replicas: Mapping[TopicPartition, bytes]) -> None:
-        """See ``awaited``."""
+    def wait_for(self, replicas: Mapping[TopicPartition, bytes], last: Mapping[tuple[str, bytes], int]) -> None:
+        """``replicas``: see ``awaited``. ``last``: name and id of a topic -> the highest number of its partitions that
+        somebody has decided of, where this broker may know of fewer."""
         self.awaited = replicas
-        self._last_awaited = {}
+        self._last_awaited = dict(last)
         for partition, id in replicas.items():
             topic = (partition.topic, id)
             self._last_awaited[topic] = max(partition.partition, self._last_awaited.get(topic, -1))

@@ -17,7 +17,7 @@ from moldau.broker.loop import sleep
 from moldau.broker.zookeeper.directories import tell
 from moldau.broker.zookeeper.parts import ZooKeeperNode
 from moldau.broker.zookeeper.registration import register
-from moldau.broker.zookeeper.restoring import assigned_undecided
+from moldau.broker.zookeeper.restoring import assigned_undecided, last_assigned
 from moldau.model import Code
 from moldau.ports.zookeeper import SessionExpired, ZooKeeper, ZooKeeperError
 from moldau.wire.messages.k07_controlled_shutdown import ControlledShutdownRequest
@@ -100,9 +100,10 @@ class ZooKeeperLifecycle:
         node, plane = self._node, self._node.plane
         try:
             awaited = await plane.retry_until_connected(lambda: assigned_undecided(node, plane.zk))
+            last = await plane.retry_until_connected(lambda: last_assigned(node, plane.zk))
         except SessionExpired:
             return  # the next registration comes here again
-        node.replicas.undecided.wait_for(awaited)
+        node.replicas.undecided.wait_for(awaited, last)
         await node.open_to_clients()
         self.running.set()
 

@@ -57,6 +57,12 @@ class LoadedZnodes(NamedTuple):
     back: tuple[int, ...]
     written_by: dict[Key, int]
 
+    @property
+    def partly_read(self) -> frozenset[bytes]:
+        """Ids of the topics that have partitions whose states could not be read."""
+        topics = (one for one in self.records if isinstance(one, TopicRecord))
+        return frozenset(bytes(one.topic_id) for one in topics if one.name in self.known_znodes.set_apart)
+
 
 async def read_all(
     node: InWorld, zk: ZooKeeper, known_id: Callable[[str], bytes | None] = nobody_knows

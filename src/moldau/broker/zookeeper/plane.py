@@ -355,6 +355,7 @@ class ZooKeeperPlane:
         self.writer.open(won.epoch, won.epoch_version, found.known_znodes)
         self.channels.open(won.epoch, self._next - 1, found.written_by)
         self.publisher.event(lambda listener: listener.became_active(won.epoch))
+        node.controller.have_partly_read(found.partly_read)
         node.lifecycle.metadata_changed()
         node.controller.submit_nowait(requests.ReconcileOnFailover(dead=found.dead, back=found.back))
         self.watching.open()

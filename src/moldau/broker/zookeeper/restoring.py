@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
-from moldau.broker.loop import Pace
+from moldau.broker.loop import Pace, run_in_slices
 from moldau.broker.zookeeper.own_logs import AHEAD_MAX, RAISED_MAX, is_ahead, latest_epoch
 from moldau.broker.zookeeper.parts import ZooKeeperNode
-from moldau.image import Image
+from moldau.image import Image, Topic
 from moldau.image.partition import NO_LEADER
 from moldau.model import TopicPartition
 from moldau.ports.zookeeper import Create, NoAuth, Op, Set, ZooKeeper
@@ -22,7 +22,7 @@ from moldau.wire.records.metadata import PartitionRecord, ProducerIdsRecord, Top
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import EPOCH_MAX, LONG_MAX, BadZnode
 from moldau.zookeeper.reading import SurveyResult
-from moldau.zookeeper.survey import get_each
+from moldau.zookeeper.survey import Found, get_each
 from moldau.zookeeper.znodes import (
     ProducerIdBlock,
     ReplicaAssignment,
@@ -229,6 +229,30 @@ async def assigned_undecided(node: ZooKeeperNode, zk: ZooKeeper) -> dict[TopicPa
     found.update(
         (partition, id) for (partition, id), state in zip(unassigned.items(), states, strict=True) if state is not None
     )
+    return found
+
+
+async def last_assigned(node: ZooKeeperNode, zk: ZooKeeper) -> dict[tuple[str, bytes], int]:
+    """Name and id of each topic of which the image lacks partitions that its znode assigns -> the highest number of
+    these. A controller that cannot read a state does not tell a broker that starts of its partition, whose log may be
+    on others only. ZooKeeperError as the port says."""
+    topics = list(node.metadata.image.topics.values())
+    znodes = await get_each(zk, [paths.topic(topic.name) for topic in topics])
+    return await run_in_slices(node.world.tasks, _lacking(topics, znodes, Pace(node.world.step)))
+
+
+def _lacking(
+    topics: Sequence[Topic], znodes: Sequence[Found | NoAuth | None], pace: Pace
+) -> Generator[None, None, dict[tuple[str, bytes], int]]:
+    found: dict[tuple[str, bytes], int] = {}
+    for topic, znode in zip(topics, znodes, strict=True):
+        assigned = None if znode is None or isinstance(znode, NoAuth) else _parsed(topic.name, znode[0])
+        if assigned is not None and assigned.id == topic.id:
+            last = max(assigned.partitions, default=-1)
+            if last >= len(topic.partitions):
+                found[topic.name, topic.id] = last
+        if pace.spent(1 + len(topic.partitions)):
+            yield
     return found
 
 
