@@ -88,6 +88,7 @@ def test_what_is_not_said_has_defaults_and_relative_folders_are_beside_the_file(
         (LEAST + "every: soon", "4:8 every: 'soon' is not a duration"),
         (LEAST + "every: 99999999999999999999d", "4:8 every: '99999999999999999999d' is not a duration"),
         (LEAST + 'folder: "a\\0b"', "4:9 folder: a zero byte is in no name"),
+        (LEAST + 'folder: "\\ud800"', "4:9 folder: half of a character (a surrogate) is in no name"),
         (LEAST + "dlq: {}", "4:6 dlq: a 'table', a 'topic', or both"),
         (LEAST + "check: {rule: a}", "4:8 check is a list"),
         (LEAST + "check: [{name: x}]", "4:9 'rule' is missing"),
