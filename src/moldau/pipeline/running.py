@@ -23,6 +23,7 @@ from moldau.client.addresses import addresses
 from moldau.client.client import ClientOptions
 from moldau.pipeline.absent import absent_topics
 from moldau.pipeline.batches import Batches, Refused
+from moldau.pipeline.beginning import begins_at
 from moldau.pipeline.books import Line
 from moldau.pipeline.checkpoints import damage
 from moldau.pipeline.clusters import NoCluster, cluster_of
@@ -269,7 +270,8 @@ class Runner:
 
     def _begin(self, spark: SparkSession, batches: Batches) -> StreamingQuery:
         pipeline = self._pipeline
-        options = source_options(pipeline, cluster_of(pipeline), start=self.folder.start())
+        cluster = cluster_of(pipeline)
+        options = source_options(pipeline, cluster, start=begins_at(pipeline, self.folder, cluster))
         rows = spark.readStream.format("moldau").options(**options).load()
         stream = rows.writeStream.queryName(pipeline.name).option("checkpointLocation", self.folder.checkpoint)
         stream = stream.foreachBatch(batches)
