@@ -170,3 +170,10 @@ def test_a_name_that_yaml_takes_for_a_number_stays_as_it_is_written() -> None:
     assert pipeline.pipeline is not None, pipeline.problems
     assert pipeline.pipeline.name == "007"
     assert pipeline.pipeline.source.topics == ("1.10", "0x1F", "2.50", "Yes")
+
+
+@pytest.mark.parametrize("value", ["!!timestamp x", "!!bool x", "!!int ''", "!!float ''", "!!int x", "!!binary 'ä'"])
+def test_a_value_that_is_none_of_the_kind_that_is_said_is_told_with_its_place(value: str) -> None:
+    (found,) = read_text(f"pipeline: a\nsource: {{topics: b}}\nsinks: [{{table: t}}]\nfolder: {value}\n", {}).problems
+    assert str(found.place) == "4:9"
+    assert "is not a value of the kind tag:yaml.org,2002:" in found.message
