@@ -384,7 +384,7 @@ def reset(file: Path, start: str, accept_missing: bool, dry_run: bool, yes: bool
     only with --accept-missing.
     """
     from moldau.pipeline import positions
-    from moldau.pipeline.books import BATCH
+    from moldau.pipeline.books import BACKFILL, BATCH
     from moldau.pipeline.feed.checkpoint import FeedCheckpoint
     from moldau.pipeline.feed.positions import check_start, reset_cost
     from moldau.pipeline.resetting import reset as carry_out
@@ -405,6 +405,11 @@ def reset(file: Path, start: str, accept_missing: bool, dry_run: bool, yes: bool
             for one in unfinished(pipeline, folder):
                 if one.kind == BATCH:
                     say(f"{one.to_text()}: call `moldau pipeline abandon FILE` before, or its rows stand there twice")
+                elif one.kind == BACKFILL:
+                    say(
+                        f"{one.to_text()}: the next `backfill` reads the rest of it, also what a run from there on has "
+                        "read; `moldau pipeline abandon FILE` gives it up"
+                    )
         for name, rows in taken_back(pipeline, folder, accept=accept_missing).rows.items():
             why = "misses rows" if accept_missing else "was taken back"
             say(f"{name} {why}: the books count {counted(rows, 'row')} of it no more")
@@ -412,6 +417,8 @@ def reset(file: Path, start: str, accept_missing: bool, dry_run: bool, yes: bool
             return
         confirm("Do it?", yes)
         with folder.locked():
+            if pipeline.source.feed is None and positions.reset_cost(pipeline, folder, start)[1] > again:
+                fail("the pipeline has read more since this was looked at: nothing was done, look again")
             aside = carry_out(pipeline, folder, start, taken_back(pipeline, folder, accept=accept_missing))
             if pipeline.source.feed is not None and start == "latest":
                 FeedCheckpoint(folder).keep_latest(begins)

@@ -20,17 +20,30 @@ from moldau.pipeline import books
 from moldau.pipeline.batches import ForeachBatch
 from moldau.pipeline.begun import BegunBatch, refuse_while_cut_off, told_of_abandon
 from moldau.pipeline.books import BookLine
+from moldau.pipeline.checkpoints import query_of
 from moldau.pipeline.clusters import cluster_of
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.feed.open import refuse_feed
 from moldau.pipeline.folder import PipelineFolder
 from moldau.pipeline.plans import name_of, next_number, plans
-from moldau.pipeline.ranges import FOREVER, Span, beyond_the_end, ends, overlap, pieces, starts, taken
+from moldau.pipeline.ranges import (
+    FOREVER,
+    Span,
+    beyond_the_end,
+    ends,
+    first_gap,
+    overlap,
+    partitions,
+    pieces,
+    starts,
+    taken,
+)
 from moldau.pipeline.resetting import let_in
 from moldau.pipeline.source_options import asked_once, source_options
 from moldau.pipeline.spec import Pipeline
 from moldau.spark.given import OptionError
 from moldau.spark.offsets import Positions
+from moldau.spark.pin import kept_at
 from moldau.spark.start import EARLIEST, LATEST, AtTime, Explicit, OfGroup, Start
 from moldau.spark.tables import BatchKey
 
@@ -45,7 +58,9 @@ _BROKEN = (
     "read"
 )
 _BATCH_MOST = 100_000
-_STREAM_ONLY = ("initialOffsetsLocation", "maxOffsetsPerTrigger", "maxBytesPerTrigger")
+_NOT_OF_A_RANGE = (
+    "initialOffsetsLocation", "maxOffsetsPerTrigger", "maxBytesPerTrigger", "subscribe", "subscribePattern",
+)  # fmt: skip
 
 
 class BackfillError(Exception):
@@ -55,12 +70,15 @@ class BackfillError(Exception):
 @dataclass(frozen=True, slots=True)
 class BackfillSpans:
     """A range that may be read: the spans, what of them the pipeline has read or will read, where a pipeline that has
-    not begun yet goes on after it, and what of the range has expired."""
+    not begun yet goes on after it, what of the range has expired, the topics that were asked for, if not all, and the
+    line of the books that came next when it was looked at, None where nobody looked."""
 
     spans: Sequence[Span]
     again: Sequence[Span]
     go_on: str | None
     expired: Sequence[Span] = ()
+    topics: Sequence[str] = ()
+    line: int | None = None
 
     @property
     def size(self) -> int:
@@ -103,8 +121,9 @@ class Backfills:
 
     def wanted(self, start: str, end: str | None, topics: Sequence[str] = ()) -> BackfillSpans:
         """What lies between two positions (as in ``start`` of the file, or a time like 2026-11-23T12:00:00Z), of all
-        topics or some; without ``end``, up to where the pipeline began. OptionError, BackfillError, Unreachable."""
-        planner, folder = self._planner(topics), self._folder
+        topics or some; without ``end``, up to what the pipeline has read or will read. OptionError, BackfillError,
+        Unreachable."""
+        planner, line = self._planner(topics), self._folder.books.next()
         try:
             there = planner.existing()
             low, high = (planner.edge(which, there).offsets for which in (EARLIEST, LATEST))
@@ -112,12 +131,15 @@ class Backfills:
             # The end as it is now: records may have come since `high`, and of a time near now it is the end.
             if past := beyond_the_end(begin, planner.edge(LATEST, there).offsets):
                 raise BackfillError(f"--from {start}: that is beyond the end: {past}")
-            there_now = self._taken(high)
+            never_ran = self._never_ran() and not topics
+            there_now = [] if never_ran else self._taken(planner, there, low)
             if end is not None:
                 stop = self._position(end, planner, there, begin, "to")
             elif there_now:
-                stop = {source: min((one.start for one in there_now if one.source == source), default=begin[source])
-                        for source in begin}  # fmt: skip
+                gaps = {source: first_gap(source, at, there_now) for source, at in begin.items()}
+                begin, stop = (
+                    {source: getattr(one, name) for source, one in gaps.items()} for name in ("start", "end")
+                )
             else:
                 raise BackfillError("the pipeline has read nothing yet: say how far, with --to")
         finally:
@@ -127,18 +149,35 @@ class Backfills:
         ]
         spans = [one if one.size else Span(one.source, one.start, one.start) for one in spans]
         gone = [Span(source, begin[source], min(low[source], stop[source])) for source in sorted(low)]
-        go_on = None
-        if folder.books.last() is None and folder.start() is None and not folder.has_checkpoint() and not topics:
-            go_on = ends(spans)
-        return BackfillSpans(spans, overlap(spans, there_now), go_on, [one for one in gone if one.size])
+        go_on = ends(spans) if never_ran else None
+        return BackfillSpans(
+            spans, overlap(spans, there_now), go_on, [one for one in gone if one.size], tuple(topics), line
+        )
+
+    def _refuse_read_meanwhile(self, wanted: BackfillSpans) -> None:
+        """BackfillError where more of it was read, or will be, than when it was looked at: nobody kept others from the
+        pipeline while somebody was asked."""
+        more = wanted.go_on is not None and not self._never_ran()
+        if wanted.go_on is None and wanted.line not in (None, self._folder.books.next()):
+            planner = self._planner(wanted.topics)
+            try:
+                there = planner.existing()
+                now = overlap(wanted.spans, self._taken(planner, there, planner.edge(EARLIEST, there).offsets))
+            finally:
+                planner.line.close()
+            more = sum(one.size for one in now) > sum(one.size for one in wanted.again)
+        if more:
+            raise BackfillError("the pipeline has read more since this was looked at: nothing was done, look again")
 
     def carry_out(
         self, spark: SparkSession, wanted: BackfillSpans, *, modules: Path | None, on_line: Callable[[BookLine], None]
     ) -> None:
-        """Finish a backfill that was cut off, if there is one, then read what is wanted; Refused as in a run."""
+        """Finish a backfill that was cut off, if there is one, then read what is wanted; Refused as in a run,
+        BackfillError where more of it was read since it was looked at."""
         self.finish(spark, modules=modules, on_line=on_line)
         if not wanted.size:
             return
+        self._refuse_read_meanwhile(wanted)
         refuse_while_cut_off(self._pipeline, self._folder, "a backfill")
         if wanted.go_on is not None:
             self._folder.begin_at(wanted.go_on)
@@ -199,9 +238,11 @@ class Backfills:
             if number in written:
                 batches.written_before(spark, BatchKey(query, number))
                 continue
-            options = source_options(_of_topics(pipeline, spans), cluster_of(pipeline), start=starts(spans))
-            options = {name: value for name, value in options.items() if name not in _STREAM_ONLY}
-            records = spark.read.format("moldau").options(**options, endingOffsets=ends(spans)).load()
+            options = source_options(pipeline, cluster_of(pipeline), start=starts(spans))
+            options = {name: value for name, value in options.items() if name not in _NOT_OF_A_RANGE}
+            # Partitions by name: what a topic has got since this was planned is none of it.
+            options |= {"assign": partitions(spans), "endingOffsets": ends(spans)}
+            records = spark.read.format("moldau").options(**options).load()
             covered = BatchKey(query, number, (starts(spans),), (ends(spans),))
             batches.take(records, BatchKey(query, number), f"backfill-{number}", covered=covered)
         folder.store.write(f"{_FOLDER}/{planned.number:09d}.done", b"")
@@ -223,20 +264,44 @@ class Backfills:
         by a table that both fill."""
         return name_of(self._folder.store, _FOLDER, "backfill")
 
-    def _taken(self, high: Mapping[TopicPartition, int]) -> list[Span]:
+    def _never_ran(self) -> bool:
+        """Whether nothing says yet where the pipeline begins, so that a backfill of all topics may say it."""
         folder = self._folder
-        kept, last = folder.books, folder.books.last()
-        lines = [] if last is None else [line for n in range(last.sequence + 1) if (line := kept.line(n)) is not None]
-        goes_on = last is not None and folder.has_checkpoint() and last.totals.newest is not None
-        found = taken(lines, last.totals.newest[0] if goes_on and last is not None and last.totals.newest else None)
-        if not folder.has_checkpoint() and (start := folder.start()) is not None:
-            begins = {TopicPartition(topic, int(partition)): at for topic, of in json.loads(start).items()
-                      for partition, at in of.items()}  # fmt: skip
-            found += [Span(source, at, FOREVER) for source, at in begins.items()]
-        elif goes_on:
-            known = {one.source for one in found}
-            found += [Span(source, 0, FOREVER) for source in high if source not in known]
-        return found
+        return folder.books.last() is None and folder.start() is None and not folder.has_checkpoint()
+
+    def _taken(self, planner: Planner, there: Positions, low: Mapping[TopicPartition, int]) -> list[Span]:
+        """What the pipeline has read, and what it will read when it runs: from the first batch of its checkpoint on
+        where the books have that, else from where it is to begin."""
+        folder, last = self._folder, self._folder.books.last()
+        lines = (
+            []
+            if last is None
+            else [line for n in range(last.sequence + 1) if (line := folder.books.line(n)) is not None]
+        )
+        newest = None if last is None else last.totals.newest
+        query = query_of(folder.store) if folder.has_checkpoint() else None
+        if newest is not None and newest[0] == query:
+            found = taken(lines, query, there.topic_ids)
+            known = {one.source for one in found if one.end == FOREVER}
+            return [*found, *(Span(source, 0, FOREVER) for source in low if source not in known)]
+        found = taken(lines, None, there.topic_ids)
+        if folder.has_lost_checkpoint():  # a run is refused until it is told where to begin
+            return found
+        begins = self._begins(planner, there, low)
+        return [*found, *(Span(source, begins.get(source, 0), FOREVER) for source in low)]
+
+    def _begins(
+        self, planner: Planner, there: Positions, low: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int]:
+        """Where a stream without a batch in the books begins: where it has begun, if it moves, else as it is told."""
+        options = planner.options
+        location = options.initial_offsets_location
+        if location is not None and (kept := kept_at(location, options.location_settings)) is not None:
+            return kept.offsets
+        start = options.start
+        if isinstance(start, Explicit):
+            start = Explicit({**low, **{one: at for one, at in start.offsets.items() if one in low}})
+        return planner.resolve(start, there, "endingOffsets").offsets
 
     def _position(
         self, text: str, planner: Planner, there: Positions, others: Mapping[TopicPartition, int], name: str
@@ -262,14 +327,8 @@ class Backfills:
         if unknown:
             raise BackfillError(f"the pipeline does not read {', '.join(unknown)}")
         source = replace(pipeline.source, topics=tuple(topics), pattern=None) if topics else pipeline.source
-        options = source_options(replace(pipeline, source=source), cluster_of(pipeline), start="earliest")
+        options = source_options(replace(pipeline, source=source), cluster_of(pipeline), start=self._folder.start())
         return Planner(asked_once(parse(options, "stream")), open_feed)
-
-
-def _of_topics(pipeline: Pipeline, spans: Sequence[Span]) -> Pipeline:
-    """The pipeline, reading the spans' topics alone."""
-    topics = tuple(sorted({one.source.topic for one in spans}))
-    return replace(pipeline, source=replace(pipeline.source, topics=topics, pattern=None))
 
 
 def _start(text: str, pipeline: Pipeline, name: str) -> Start:

@@ -22,9 +22,9 @@ from moldau.pipeline.dedup import SeenKeys
 from moldau.pipeline.ordering import as_in_the_log, steady
 from moldau.pipeline.said import named, one_line
 from moldau.pipeline.same_place import refuse_same_places
-from moldau.pipeline.sinks import KEPT, Dead, IntoTable, IntoTables, Target, ToTopic, open_sink
+from moldau.pipeline.sinks import KEPT, Dead, IntoTable, IntoTables, Target, ToTopic, is_written, open_sink
 from moldau.pipeline.spec import REPLACED, OnError, Pipeline, TopicSink
-from moldau.spark.tables import BatchKey, LedgerError, Table, key_of
+from moldau.spark.tables import BatchKey, Table, key_of
 from moldau.spark.tables.ledger import same
 from moldau.spark.tables.stores import Store
 
@@ -293,10 +293,7 @@ class ForeachBatch:
         if place is None:
             return False
         name = self._pipeline.name.removesuffix(f".{self._kind}")
-        try:
-            return any(Table(place, pipeline=one).last() is not None for one in books.names_of(name))
-        except LedgerError:  # it was there, and its line was expired
-            return True
+        return is_written(lambda one: Table(place, pipeline=one), name)
 
     def _write(self, sink: Target, out: DataFrame, key: BatchKey, count: int) -> SinkRows:
         """Write the rows to a sink; what a topic may have from now on is noted before."""

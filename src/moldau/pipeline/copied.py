@@ -3,7 +3,8 @@
 Before a batch is written, the mark has where it begins in the source and where the target's logs end: every record from
 there on in the source lies from there on in the target, whatever ran twice. Between two marks offsets are told one by
 one where the batch wrote as many records as the source has offsets, else the earlier mark is taken, so that nothing is
-stepped over. Read next: groups.py (whose offsets are translated).
+stepped over. A target whose logs end before where they ended was made anew: the mapping begins again, with all that is
+there. Read next: groups.py (whose offsets are translated).
 """
 
 from __future__ import annotations
@@ -107,9 +108,19 @@ class KeptMarks:
     def numbers(self) -> list[int]:
         """The batches before which there is a mark, as they are when this is asked first."""
         if self._numbers is None:
-            found = self._store.names(self._folder, ".json")
-            self._numbers = sorted(int(name.rsplit("/", 1)[-1].removesuffix(".json")) for name in found)
+            since, found = self.since(), self._store.names(self._folder, ".json")
+            numbers = (int(name.rsplit("/", 1)[-1].removesuffix(".json")) for name in found)
+            self._numbers = sorted(number for number in numbers if number >= since)
         return self._numbers
+
+    def since(self) -> int:
+        """The batch with whose mark the mapping begins: those before are of a target that is there no more."""
+        found = (self._store.read(f"{self._folder}/since") or b"").decode(errors="replace")
+        return int(found) if found.isdecimal() else 0
+
+    def begin_anew(self, batch: int) -> None:
+        """Let the mapping begin with the mark before this batch."""
+        self._store.replace(f"{self._folder}/since", str(batch).encode())
 
     def read(self, batch: int) -> Mark | None:
         """The mark before a batch, None where there is none; BrokenPipelineFile where its file holds something else."""
@@ -156,7 +167,12 @@ class CopyMarks:
         assert sink.cluster is not None, "groups are for another cluster"
         at = {one.partition: offset for one, offset in decode(json.loads(source)).offsets.items()}
         target = self._ends(sink.cluster, sink.topic)
-        before = None if line is None else marks.read(batch - 1)
+        before = marks.read(batch - 1) if batch else None
+        if before is not None and any(target.get(one, 0) < end for one, end in before.target.items()):
+            marks.begin_anew(batch)
+        if batch and batch == marks.since():  # what the new logs have so far may be of any offset before
+            marks.add(batch, Mark(at, dict.fromkeys(target, 0)))
+            return
         exact = () if line is None or before is None else self._exact(line, before, at, target)
         marks.add(batch, Mark(at, target, exact))
 

@@ -12,7 +12,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from moldau.pipeline.books import Books
@@ -181,6 +181,9 @@ class PipelineFolder:
             return RunState("unknown", 0, 0, f"{self.store.uri}/{STATE} cannot be read; the next run writes it anew")
         if state.state == "running" and self.store.local and not self.is_locked():
             return RunState("lost", state.pid, state.at_ms, "its process ended without a word; `run` goes on")
+        if state.state == "paused" and self.store.local and not self.is_locked():
+            again = "No process tries it again: `moldau pipeline run` does"
+            return replace(state, message=f"{state.message} {again}".strip())
         return state
 
     def say(self, state: str, message: str = "") -> None:

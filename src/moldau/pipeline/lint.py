@@ -487,10 +487,13 @@ class _Linter:
 
 def _of_folder(pipeline: Pipeline, read: ParsedFile) -> list[FileProblem]:
     """The problem of a folder that is another pipeline's, as of a file that was copied; [] where there is none."""
-    place = Path(pipeline.folder) / OWNER
-    if "://" in pipeline.folder or not place.is_file():
-        return []
-    owner = place.read_text(encoding="utf-8", errors="replace")
+    place, at = Path(pipeline.folder) / OWNER, read.places.get("folder", _START)
+    try:
+        if "://" in pipeline.folder or not place.is_file():
+            return []
+        owner = place.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:  # a name that is too long, a folder that may not be read
+        return [FileProblem(at, f"folder: {error.strerror}: {pipeline.folder[:100]}", True)]
     if owner.strip() in ("", pipeline.name):
         return []
-    return [FileProblem(read.places.get("folder", _START), other_owner(pipeline.folder, owner, pipeline.name), True)]
+    return [FileProblem(at, other_owner(pipeline.folder, owner, pipeline.name), True)]

@@ -138,7 +138,7 @@ class _Reader:
             node = yaml.ScalarNode(tag, filled, node.start_mark, node.end_mark, node.style)
         try:
             found = self._loader.construct_object(node)
-        except (yaml.YAMLError, ValueError):
+        except (yaml.YAMLError, ValueError, ArithmeticError, AttributeError, LookupError):  # PyYAML lets them through
             self._problems.append(FileProblem(place, f"{node.value!r} is not a value of the kind {node.tag}"))
             return None, node.value
         kept = found if isinstance(found, (str, int, float, bool)) or found is None else str(node.value)

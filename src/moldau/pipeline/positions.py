@@ -41,7 +41,8 @@ Offsets = Mapping[TopicPartition, int]
 
 @dataclass(frozen=True, slots=True)
 class PipelineLag:
-    """A partition: where the pipeline is (None: it has not begun there), what is in the log, and how much is left."""
+    """A partition: where the pipeline is, or is to begin (None: nobody has said it), what is in the log, and how much
+    is left."""
 
     topic: str
     partition: int
@@ -76,6 +77,12 @@ def _ended(folder: PipelineFolder) -> Positions | None:
     return decode_offset(json.loads(last.totals.end[0]))
 
 
+def _begin(folder: PipelineFolder) -> Offsets:
+    """Where the first batch begins, as far as a reset has told; nothing once it is under way."""
+    start = None if folder.has_checkpoint() else folder.start()
+    return decode_offset(json.loads(start)).offsets if start is not None and start.startswith("{") else {}
+
+
 def lags(pipeline: Pipeline, folder: PipelineFolder) -> list[PipelineLag]:
     """Every partition of the source with its lag. OptionError when a topic is not there, Unreachable, OSError."""
     planner = _planner(pipeline, folder)
@@ -86,7 +93,7 @@ def lags(pipeline: Pipeline, folder: PipelineFolder) -> list[PipelineLag]:
         lost = [] if at is None else find_losses(at, starts, ends, planner.diverged(at, ends))
     finally:
         planner.line.close()
-    losses, known = {one.partition: one for one in lost}, {} if at is None else at.offsets
+    losses, known = {one.partition: one for one in lost}, _begin(folder) if at is None else at.offsets
     return [
         PipelineLag(
             one.topic, one.partition, known.get(one), starts.offsets.get(one, 0), ends.offsets[one], losses.get(one)
@@ -261,7 +268,7 @@ def verified(
         if isinstance(sink, TableSink):
             topics = sorted(totals.topics) if "{topic}" in sink.table else [""]
             places = [replace(sink, table=sink.table.replace("{topic}", topic)) for topic in topics]
-            tables = [_held(open_table(one, pipeline.name)) for one in places]
+            tables = [_held(partial(open_table, one), pipeline.name) for one in places]
             there = None if sink.keys else sum(one.rows for one in tables)
             damaged = [text for one in tables for text in one.damaged]
         found.append(
@@ -269,7 +276,7 @@ def verified(
         )  # fmt: skip
     letters = pipeline.dead_letters.table
     if letters is not None and letters in totals.dead and (only is None or letters in only):
-        held = _held_of(Table(letters, pipeline=pipeline.name), names_of(pipeline.name))
+        held = _held_of(lambda name: Table(letters, pipeline=name), pipeline.name)
         found.append(
             {"sink": letters, "rows": totals.dead[letters], "there": held.rows, "damaged": list(held.damaged)}
         )  # fmt: skip
@@ -312,21 +319,22 @@ def differences(sinks: Sequence[Mapping[str, object]]) -> list[str]:
     return found
 
 
-def _held(table: Table) -> TableContents:
-    """What the files of a table hold, nothing where there is no table."""
+def _held(opened: Callable[[str], Table], pipeline: str) -> TableContents:
+    """What the files of a table hold, nothing where there is none of the pipeline."""
+    from moldau.pipeline.sinks import is_written
     from moldau.spark.tables.files import TableContents
 
-    return TableContents(0, []) if table.last() is None else table.held()
+    return opened(pipeline).held() if is_written(opened, pipeline) else TableContents(0, [])
 
 
-def _held_of(table: Table, names: Sequence[str]) -> TableContents:
-    """What a table of dead letters holds of some pipelines' names: others may use the same table."""
+def _held_of(opened: Callable[[str], Table], pipeline: str) -> TableContents:
+    """What a table of dead letters holds of a pipeline: others may use the same table."""
     import pyarrow as pa
 
-    found = _held(table)
+    found, names = _held(opened, pipeline), names_of(pipeline)
     if found.damaged or not found.rows:
         return found
-    column = pa.chunked_array(table.read()["pipeline"])
+    column = pa.chunked_array(opened(pipeline).read()["pipeline"])
     return found._replace(rows=sum(name in names for name in column.to_pylist()))
 
 

@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from moldau.model import TopicPartition
+from moldau.model import NO_UUID, TopicPartition
 from moldau.pipeline.books import BATCH, REPLAY, BookLine
-from moldau.spark.offsets import decode
+from moldau.spark.offsets import Positions, decode, recreated
 
 FOREVER = 1 << 63
 """The end of what the stream itself will read: everything from its position on."""
@@ -29,24 +29,54 @@ class Span(NamedTuple):
         return max(0, self.end - self.start)
 
 
-def taken(lines: Iterable[BookLine], query: str | None) -> list[Span]:
-    """What the lines of the books read; of ``query``, that of the checkpoint that goes on, everything after it too."""
+def taken(lines: Iterable[BookLine], query: str | None, now: Mapping[str, bytes] | None = None) -> list[Span]:
+    """What the lines of the books read; of ``query``, that of the checkpoint that goes on, everything after it too.
+
+    Of a topic that was made anew, as topic ids tell (``now`` has those of the cluster), only what was read since: the
+    same offsets name other records now."""
     found: dict[tuple[str, TopicPartition], Span] = {}
     single: list[Span] = []
+    ids: dict[str, bytes] = {}
     for line in lines:
         if line.kind == REPLAY or line.end is None:
             continue
-        begin, end = _offsets(line.start), _offsets(line.end)
-        for source, last in end.items():
-            span = Span(source, begin.get(source, 0), last)
+        begin, end = _positions(line.start), _positions(line.end)
+        for topic in _made_anew(ids, begin.topic_ids) | _made_anew(ids, end.topic_ids):
+            found = {key: one for key, one in found.items() if one.source.topic != topic}
+            single = [one for one in single if one.source.topic != topic]
+        for source, last in end.offsets.items():
+            span = Span(source, 0 if recreated(begin, end, source) else begin.offsets.get(source, 0), last)
             if line.kind != BATCH:
                 single.append(span)
                 continue
             before = found.get((line.query, source))
             found[line.query, source] = span if before is None else Span(source, before.start, last)
-    return single + [
-        Span(source, one.start, FOREVER if of == query else one.end) for (of, source), one in found.items()
+    anew = _made_anew(ids, now or {})
+    goes_on = [
+        Span(source, 0 if source.topic in anew else one.start, FOREVER)
+        for (of, source), one in found.items()
+        if of == query
     ]
+    before_now = [*single, *(one for (of, _), one in found.items() if of != query)]
+    return [*(one for one in before_now if one.source.topic not in anew), *goes_on]
+
+
+def _made_anew(known: dict[str, bytes], now: Mapping[str, bytes]) -> set[str]:
+    """The topics that have another id than is known of them; what is known is brought up to date."""
+    told = {topic: id for topic, id in now.items() if id != NO_UUID}
+    anew = {topic for topic, id in told.items() if known.get(topic, id) != id}
+    known.update(told)
+    return anew
+
+
+def first_gap(source: TopicPartition, begin: int, there: Sequence[Span]) -> Span:
+    """What from ``begin`` on lies before the next of the spans that are there; empty where nothing does."""
+    at = begin
+    for one in sorted(one for one in there if one.source == source and one.size):
+        if one.start > at:
+            return Span(source, at, one.start)
+        at = max(at, one.end)
+    return Span(source, begin, begin)
 
 
 def overlap(wanted: Sequence[Span], there: Sequence[Span]) -> list[Span]:
@@ -89,6 +119,14 @@ def ends(spans: Sequence[Span]) -> str:
     return _text({one.source: one.end for one in spans})
 
 
+def partitions(spans: Sequence[Span]) -> str:
+    """The partitions of the spans, as ``assign``."""
+    found: dict[str, list[int]] = {}
+    for one in spans:
+        found.setdefault(one.source.topic, []).append(one.source.partition)
+    return json.dumps(found)
+
+
 def _text(offsets: Mapping[TopicPartition, int]) -> str:
     found: dict[str, dict[str, int]] = {}
     for source in sorted(offsets):
@@ -96,5 +134,5 @@ def _text(offsets: Mapping[TopicPartition, int]) -> str:
     return json.dumps(found)
 
 
-def _offsets(texts: Sequence[str] | None) -> Mapping[TopicPartition, int]:
-    return {} if not texts else decode(json.loads(texts[0])).offsets
+def _positions(texts: Sequence[str] | None) -> Positions:
+    return decode(json.loads(texts[0])) if texts else Positions({}, {})

@@ -388,8 +388,9 @@ class _Reader:
             return None
         self.places.setdefault(what, value.place)
         found = str(value.data).lower() if isinstance(value.data, bool) else value.written
-        if "\0" in found:
-            self.wrong(value.place, f"{what}: a zero byte is in no name and no text")
+        if "\0" in found or any("\ud800" <= one <= "\udfff" for one in found):
+            character = "a zero byte" if "\0" in found else "half of a character (a surrogate)"
+            self.wrong(value.place, f"{what}: {character} is in no name and no text")
             return None
         return found
 

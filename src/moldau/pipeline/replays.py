@@ -26,6 +26,7 @@ from moldau.pipeline.plans import name_of, next_number
 from moldau.pipeline.replay_plans import FOLDER, PlannedReplay, line_of, planned
 from moldau.pipeline.resetting import let_in
 from moldau.pipeline.said import FAULTS, words
+from moldau.pipeline.sinks import is_written
 from moldau.pipeline.spec import Pipeline
 from moldau.pipeline.unfinished import abandon, unfinished
 from moldau.spark.tables import BatchKey, Table, TableError
@@ -40,6 +41,10 @@ _RECORD = ("key", "value", "topic", "partition", "offset", "timestamp", "headers
 
 class ReplayFailed(RuntimeError):
     """A replay that could not be carried out; the message names its dead letters, why, and what goes on."""
+
+
+class TakenMeanwhile(RuntimeError):
+    """Dead letters that another replay took up since they were looked at."""
 
 
 class NoDeadLetters(Exception):
@@ -70,7 +75,7 @@ class Replays:
 
     def waiting(self, stage: str | None = None) -> list[DeadLetterGroup]:
         """The dead letters that no replay has taken up, by batch and stage."""
-        taken = {tuple(group) for one in self.planned() if not one.abandoned for group in one.groups}
+        taken = self._taken()
         rows = self._rows()
         if rows is None:
             return []
@@ -100,7 +105,8 @@ class Replays:
     ) -> BookLine | None:
         """Finish a replay that was cut off, if there is one, then take up ``groups``; the last line of the books.
 
-        RefusedBatch when a policy of the pipeline forbids it: then these dead letters stay as they are.
+        RefusedBatch when a policy of the pipeline forbids it: then these dead letters stay as they are. TakenMeanwhile where
+        another replay took some of them up since they were looked at.
         """
         refuse_feed(self._pipeline, "a replay of dead letters")
         line = None
@@ -109,6 +115,7 @@ class Replays:
                 with told_of_abandon(f"replay {one.number}"):
                     line = self._carry_out(spark, one, modules, on_line)
         if groups:
+            self._refuse_taken(groups)
             refuse_while_cut_off(self._pipeline, self._folder, "a replay")
             number = next_number(self._folder.store, FOLDER)
             taken = [(one.batch, one.stage) for one in groups]
@@ -124,6 +131,21 @@ class Replays:
                 self._folder.store.delete(plan)
                 raise
         return line
+
+    def _refuse_taken(self, groups: Sequence[DeadLetterGroup]) -> None:
+        """TakenMeanwhile where some of these wait no more: nobody kept others from the pipeline while somebody was
+        asked."""
+        taken = self._taken()
+        there = [one for one in groups if (one.batch, one.stage) in taken]
+        if there:
+            told = counted(sum(one.records for one in there), "dead letter was", "dead letters were")
+            raise TakenMeanwhile(
+                f"{told} taken up by another replay since this was looked at: nothing was done, look again"
+            )
+
+    def _taken(self) -> set[tuple[str, str]]:
+        """The batches and stages whose dead letters a replay took up, or will."""
+        return {(group[0], group[1]) for one in self.planned() if not one.abandoned for group in one.groups}
 
     def _carry_out(
         self, spark: SparkSession, planned: PlannedReplay, modules: Path | None, on_line: Callable[[BookLine], None]
@@ -194,7 +216,8 @@ class Replays:
 
     def _rows(self) -> pa.Table | None:
         """All dead letters of this pipeline, None before the first batch: others may use the same table."""
-        if self._table.last() is None:
+        place = str(self._table.store.uri)
+        if not is_written(lambda name: Table(place, pipeline=name), self._pipeline.name):
             return None
         rows, ours = self._table.read(), set(names_of(self._pipeline.name))
         return rows.filter(_mask([name in ours for name in rows["pipeline"].to_pylist()]))

@@ -24,6 +24,7 @@ from moldau.client.client import ClientOptions
 from moldau.model.protocol import Protocol
 from moldau.pipeline.absent import absent_topics
 from moldau.pipeline.batches import ForeachBatch, RefusedBatch
+from moldau.pipeline.beginning import begins_at
 from moldau.pipeline.books import BookLine
 from moldau.pipeline.checkpoints import damage
 from moldau.pipeline.clusters import NoCluster, cluster_of
@@ -270,7 +271,8 @@ class Runner:
 
     def _begin(self, spark: SparkSession, batches: ForeachBatch) -> StreamingQuery:
         pipeline = self._pipeline
-        options = source_options(pipeline, cluster_of(pipeline), start=self.folder.start())
+        cluster = cluster_of(pipeline)
+        options = source_options(pipeline, cluster, start=begins_at(pipeline, self.folder, cluster))
         rows = spark.readStream.format("moldau").options(**options).load()
         stream = rows.writeStream.queryName(pipeline.name).option("checkpointLocation", self.folder.checkpoint)
         stream = stream.foreachBatch(batches)

@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from moldau.pipeline.spec import Pipeline, TableSink, TopicSink
 
@@ -77,8 +76,8 @@ def identity(place: str, options: Mapping[str, str] | None = None) -> str:
         place = "/" + place.removeprefix("file:").lstrip("/")
     if "://" not in place:
         return os.path.realpath(place) if "\0" not in place else place
-    parts = urlsplit(place)
-    scheme = _SCHEMES.get(parts.scheme.lower(), parts.scheme.lower())
+    scheme = place.partition("://")[0].lower()
+    scheme = _SCHEMES.get(scheme, scheme)
     endpoint = (options or {}).get("AWS_ENDPOINT_URL", "").rstrip("/")
     rest = place.partition("://")[2].rstrip("/")
     return f"{scheme}://{rest}" + (f" at {endpoint}" if endpoint else "")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from moldau.model.protocol import Protocol
 from moldau.pipeline import columns as names
 from moldau.pipeline.absent import refuse_absent
-from moldau.pipeline.books import SinkRows
+from moldau.pipeline.books import SinkRows, names_of
 from moldau.pipeline.spec import KEPT_OF_RECORDS, DeadLetters, Deletes, TableFeed, TableSink, TopicSink
 from moldau.spark.produce import MARK
 from moldau.spark.rows import quoted, row_json
-from moldau.spark.tables import BatchKey, Table, TableError
+from moldau.spark.tables import BatchKey, LedgerError, Table, TableError
 from moldau.spark.tables.columns import ColumnsError
 from moldau.spark.tables.delta import DeltaFormat
 from moldau.spark.tables.manifest import ParquetFormat
@@ -170,6 +170,18 @@ def open_table(sink: TableSink, pipeline: str) -> Table:
             storage_options=dict(sink.options),
         )  # fmt: skip
     return Table(open_format(sink, sink.table), pipeline=pipeline, evolve=sink.evolve)
+
+
+def is_written(opened: Callable[[str], Table], pipeline: str) -> bool:
+    """Whether a table has batches of the pipeline, or of replays or backfills of it; ``opened`` gives it by the name
+    under which they write."""
+    for name in names_of(pipeline):
+        try:
+            if opened(name).last() is not None:
+                return True
+        except LedgerError:  # it was there, and its line was expired
+            return True
+    return False
 
 
 def wrote(table: Table, found: Written, key: BatchKey) -> SinkRows:

@@ -41,23 +41,37 @@ def pinned(
 
     ``settings`` are those of a store that is no file system (addresses, credentials).
     """
-    place: WriteOnce = StorePlace(location, settings) if is_store(location) else FilePlace(Path(location))
+    place = _place(location, settings)
     text = place.read()
     if text is None:
         content = {"version": 1, "subscription": subscription, "offsets": encode(ask())}
         place.write_once(json.dumps(content))
         text = place.read()
-    try:
-        found = json.loads(text or "")
-        owner, positions = found["subscription"], decode(found["offsets"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise PinError(f"initialOffsetsLocation {location} does not hold first positions: {error}") from error
+    owner, positions = _read(location, text or "")
     if owner != subscription:
         raise PinError(
             f"initialOffsetsLocation {location} belongs to another stream ({owner}, this one reads {subscription}): "
             "give every stream its own file, best inside its checkpoint folder"
         )
     return positions
+
+
+def kept_at(location: str, settings: Mapping[str, str] = NO_SETTINGS) -> Positions | None:
+    """The positions kept at ``location``, of whatever stream; None where there are none."""
+    text = _place(location, settings).read()
+    return None if text is None else _read(location, text)[1]
+
+
+def _read(location: str, text: str) -> tuple[str, Positions]:
+    try:
+        found = json.loads(text)
+        return found["subscription"], decode(found["offsets"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise PinError(f"initialOffsetsLocation {location} does not hold first positions: {error}") from error
+
+
+def _place(location: str, settings: Mapping[str, str]) -> WriteOnce:
+    return StorePlace(location, settings) if is_store(location) else FilePlace(Path(location))
 
 
 def is_store(location: str) -> bool:

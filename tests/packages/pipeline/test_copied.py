@@ -151,3 +151,35 @@ def test_a_mark_that_is_damaged_is_named_by_whoever_needs_it(pipeline: Pipeline,
         CopyMarks(pipeline, folder.store, lambda cluster, topic: {0: 7}).begins(key, None)
     with pytest.raises(BrokenPipelineFile, match=f"{file}"):
         translated(KeptMarks(folder.store, sink), 0, 5)
+
+
+@pytest.mark.parametrize("cut_off", [False, True])
+def test_a_group_is_not_translated_by_the_logs_of_a_target_that_was_made_anew(
+    pipeline: Pipeline, cut_off: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would stand beyond the end, or be told the place of another record once there are as many again."""
+    store = PipelineFolder(pipeline).store
+    (sink,) = (one for one in pipeline.sinks if isinstance(one, TopicSink))
+    ends, last = {0: 0}, None
+    copied = CopyMarks(pipeline, store, lambda _cluster, _topic: dict(ends))
+
+    def offsets(at: int) -> tuple[str, ...]:
+        return (f'{{"orders": {{"0": {at}}}}}',)
+
+    for batch, at in enumerate([0, 100, 200, 210, 220, 230]):
+        key = BatchKey("q", batch, offsets(at), offsets(at + 100 if at < 200 else at + 10))
+        copied.begins(key, last)
+        if batch == 3:
+            ends[0] = 0  # made anew while the batch was written
+        ends[0] += 100 if at < 200 else 10
+        last = line_of(key, 100 if at < 200 else 10)
+        if batch == 3 and cut_off:
+            with monkeypatch.context() as patched:
+                patched.setattr(KeptMarks, "add", lambda _self, _batch, _mark: 1 / 0)
+                with pytest.raises(ZeroDivisionError):
+                    copied.ended(last)
+            copied = CopyMarks(pipeline, store, lambda _cluster, _topic: dict(ends))
+        copied.ended(last)
+    marks = KeptMarks(store, sink)
+    assert ends == {0: 30}, "the copies of 210 to 239"
+    assert [translated(marks, 0, at) for at in (0, 150, 205, 210, 229, 230, 240)] == [0, 0, 0, 0, 0, 20, 30]

@@ -121,3 +121,16 @@ def test_a_disk_that_is_full_when_a_run_begins_is_told_with_the_file_and_not_as_
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert reason(raised.value).startswith(f"{tmp_path}/a/lock: ")
+
+
+def test_a_process_that_ended_while_it_paused_is_not_said_to_try_again(tmp_path: Path) -> None:
+    found = folder(tmp_path)
+    with found.locked():
+        found.say("paused", "t-0@0: no.")
+        state = found.state()
+        assert state is not None
+        assert state.message == "t-0@0: no."
+    state = found.state()
+    assert state is not None
+    assert state.state == "paused"
+    assert state.message == "t-0@0: no. No process tries it again: `moldau pipeline run` does"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from moldau.admin.pipeline import pipeline as commands
 from moldau.model import TopicPartition
 from moldau.pipeline import positions
 from moldau.pipeline.backfill import Backfills
+from moldau.pipeline.beginning import begins_at
 from moldau.pipeline.books import BATCH, BookLine, BookTotals, Count
 from moldau.pipeline.folder import PipelineFolder
 from moldau.pipeline.reading import load
@@ -210,3 +213,43 @@ def test_a_plan_names_the_file_of_the_checkpoint_that_is_damaged(file: Path, mon
     lag(file, monkeypatch, OLD, 0, 60)
     (said,) = [one.how for one in positions.plan(pipeline, PipelineFolder(pipeline)) if one.what == "checkpoint"]
     assert "checkpoint/offsets/0 is damaged (it has 1 of 3 lines): restore it" in said
+
+
+def test_the_lag_after_a_reset_is_what_lies_behind_the_position_that_it_told(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was that of a pipeline that begins at the oldest record, and so was what a rehearsal read."""
+    monkeypatch.setattr(positions, "_planner", lambda *_: Asked(OLD, 0, 60, to=58))
+    assert CliRunner().invoke(commands, ["reset", str(file), "--to", "latest", "--yes"]).exit_code == 0
+    found, code, _ = lag(file, monkeypatch, OLD, 0, 60)
+    assert (found.position, found.next, found.lag, code) == (58, 58, 2, 0)
+    folder = PipelineFolder(load(file, {}))
+    folder.begin_at("earliest")  # a word, as a program may give
+    found, code, _ = lag(file, monkeypatch, OLD, 0, 60)
+    assert (found.position, found.next, found.lag, code) == (None, 0, 60, 0)
+    assert begins_at(load(file, {}), folder, "127.0.0.1:1") == "earliest"
+    folder.begin_at('{"t": {"0": 58}}')
+    assert begins_at(load(file, {}), folder, "127.0.0.1:1") == '{"t": {"0": 58}}', "nobody tells of more"
+
+
+def test_a_reset_is_refused_where_more_was_read_while_somebody_was_asked(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that ended meanwhile would have its records read again, which nobody was told."""
+    monkeypatch.setattr(positions, "_planner", lambda *_: Asked(OLD, 0, 90, to=51))
+    folder, booked = PipelineFolder(load(file, {})), PipelineFolder.locked
+
+    @contextmanager
+    def locked(self: PipelineFolder) -> Iterator[None]:
+        last = folder.books.last()
+        assert last is not None
+        end = json.dumps({"t": {"0": 70}})
+        counts = [Count("t", "ok", None, 19, "t-0@51")]
+        folder.books.add(replace(last, batch=1, start=last.end, end=[end], counts=counts, rows_out=19))
+        with booked(self):
+            yield
+
+    monkeypatch.setattr(PipelineFolder, "locked", locked)
+    told = CliRunner().invoke(commands, ["reset", str(file), "--to", '{"t": {"0": 51}}', "--yes"])
+    assert (told.exit_code, "has read more since this was looked at" in told.output) == (1, True), told.output
+    assert not (file.parent / "state/start.json").exists()

@@ -414,3 +414,15 @@ def test_a_source_that_is_misspelled_is_told_as_that_and_not_by_options_of_its_o
     assert [one.message for one in lint_file(path, {})] == [
         "'source' is missing", "'sorce' is not known here. Did you mean 'source'?"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("folder", "told"),
+    [("x" * 300, "5:9 folder: File name too long: "), ("http://[", "2:9 source: option initialOffsetsLocation is ")],
+)
+def test_a_folder_that_no_machine_can_have_is_told_with_its_place(tmp_path: Path, folder: str, told: str) -> None:
+    path = tmp_path / "orders.yaml"
+    text = "pipeline: a\nsource: {topics: b}\ndecode: {format: raw}\nsinks: [{topic: c}]\n"
+    path.write_text(f"{text}folder: '{folder}'\n")
+    (found,) = [one for one in lint_file(path, {}) if one.error]
+    assert f"{found.place} {found.message}".startswith(told)

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.model import TopicPartition
+from moldau.model import TopicPartition, uuid_bytes
 from moldau.pipeline.books import BACKFILL, BATCH, REPLAY, BookLine, BookTotals
-from moldau.pipeline.ranges import FOREVER, Span, beyond_the_end, ends, overlap, pieces, starts, taken
+from moldau.pipeline.ranges import (
+    FOREVER,
+    Span,
+    beyond_the_end,
+    ends,
+    first_gap,
+    overlap,
+    partitions,
+    pieces,
+    starts,
+    taken,
+)
 
 ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -70,3 +82,37 @@ def test_a_position_after_the_end_of_a_log_is_named_with_that_end() -> None:
     first, second = TopicPartition("t", 0), TopicPartition("t", 1)
     assert beyond_the_end({first: 5, second: 5}, {first: 60, second: 0}) == "t-1 ends at 0"
     assert beyond_the_end({first: 60}, {first: 60, second: 0}) == ""
+
+
+def of_topic(id: str, text: str) -> list[str]:
+    """Offsets of a topic with this id."""
+    return [json.dumps({"t": json.loads(text), "#topicIds": {"t": id}})]
+
+
+def test_what_was_read_of_a_topic_before_it_was_made_anew_is_not_read_of_the_new_one() -> None:
+    """Also where the pipeline has not come to the new one: it reads that from its first record."""
+    old, new = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
+    lines = [
+        replace(line(BATCH, "a", {}, {}), start=of_topic(old, '{"0": 50}'), end=of_topic(old, '{"0": 90}')),
+        line(BACKFILL, "backfill", {"0": 0}, {"0": 20}),
+    ]
+    assert taken(lines, "a", {"t": uuid_bytes(old)}) == [Span(ONE, 0, 20), Span(ONE, 50, FOREVER)]
+    assert taken(lines, "a", {"t": uuid_bytes(new)}) == [Span(ONE, 0, FOREVER)]
+    assert taken(lines, None, {"t": uuid_bytes(new)}) == []
+    across = replace(line(BATCH, "a", {}, {}), start=of_topic(old, '{"0": 90}'), end=of_topic(new, '{"0": 7}'))
+    assert taken([*lines, across], "a", {"t": uuid_bytes(new)}) == [Span(ONE, 0, FOREVER)]
+    assert taken([*lines, across], None, {"t": uuid_bytes(new)}) == [Span(ONE, 0, 7)]
+    assert taken([*lines, across], None) == [Span(ONE, 0, 7)]
+
+
+def test_what_lies_before_the_next_offsets_that_were_read_is_a_gap() -> None:
+    there = [Span(ONE, 10, FOREVER), Span(ONE, 0, 3), Span(ONE, 3, 4), Span(ONE, 6, 7), Span(OTHER, 5, 6)]
+    assert first_gap(ONE, 0, there) == Span(ONE, 4, 6)
+    assert first_gap(ONE, 2, there) == Span(ONE, 4, 6)
+    assert first_gap(ONE, 6, there) == Span(ONE, 7, 10)
+    assert first_gap(ONE, 12, there).size == 0, "all of it was read, or will be"
+    assert first_gap(OTHER, 7, there).size == 0, "nothing says where that ends"
+
+
+def test_the_partitions_of_spans_are_named_whether_there_is_anything_in_them_or_not() -> None:
+    assert partitions([Span(ONE, 1, 2), Span(OTHER, 3, 3)]) == '{"t": [0, 1]}'

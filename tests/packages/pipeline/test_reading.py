@@ -88,6 +88,7 @@ def test_what_is_not_said_has_defaults_and_relative_folders_are_beside_the_file(
         (LEAST + "every: soon", "4:8 every: 'soon' is not a duration"),
         (LEAST + "every: 99999999999999999999d", "4:8 every: '99999999999999999999d' is not a duration"),
         (LEAST + 'folder: "a\\0b"', "4:9 folder: a zero byte is in no name"),
+        (LEAST + 'folder: "\\ud800"', "4:9 folder: half of a character (a surrogate) is in no name"),
         (LEAST + "dlq: {}", "4:6 dlq: a 'table', a 'topic', or both"),
         (LEAST + "check: {rule: a}", "4:8 check is a list"),
         (LEAST + "check: [{name: x}]", "4:9 'rule' is missing"),
@@ -169,3 +170,10 @@ def test_a_name_that_yaml_takes_for_a_number_stays_as_it_is_written() -> None:
     assert pipeline.pipeline is not None, pipeline.problems
     assert pipeline.pipeline.name == "007"
     assert pipeline.pipeline.source.topics == ("1.10", "0x1F", "2.50", "Yes")
+
+
+@pytest.mark.parametrize("value", ["!!timestamp x", "!!bool x", "!!int ''", "!!float ''", "!!int x", "!!binary 'ä'"])
+def test_a_value_that_is_none_of_the_kind_that_is_said_is_told_with_its_place(value: str) -> None:
+    (found,) = read_text(f"pipeline: a\nsource: {{topics: b}}\nsinks: [{{table: t}}]\nfolder: {value}\n", {}).problems
+    assert str(found.place) == "4:9"
+    assert "is not a value of the kind tag:yaml.org,2002:" in found.message

@@ -107,3 +107,25 @@ def test_what_a_roll_back_took_from_a_pipeline_is_known_after_another_one_has_ma
     table_of(catalog, tmp_path).adopt(json.dumps({"t": {"0": 30}}))
     take(table_of(catalog, tmp_path), 3)
     take(other, 3)
+
+
+def test_snapshots_that_the_tables_own_properties_keep_stay_whatever_the_retention_is(
+    catalog: SqlCatalog, tmp_path: Path
+) -> None:
+    """So many of each branch, those that tags name, and all where nothing may be expired."""
+    table = table_of(catalog, tmp_path)
+    for number in range(7):
+        take(table, number)
+    there = catalog.load_table("n.t")
+    ids = [one.snapshot_id for one in there.snapshots()]
+    there.manage_snapshots().create_tag(ids[0], "first").create_branch(ids[2], "aside").commit()
+    with there.transaction() as change:
+        change.set_properties({"history.expire.min-snapshots-to-keep": "2", "gc.enabled": "false"})
+    assert table.maintain(retention_hours=0)["expired"] == 0
+    with catalog.load_table("n.t").transaction() as change:
+        change.set_properties({"gc.enabled": "true"})
+    table.maintain(retention_hours=0)
+    left = [one.snapshot_id for one in catalog.load_table("n.t").snapshots()]
+    assert left[:3] == ids[:3], "a tag's, and two of the branch aside"
+    assert len(left) == 3 + 2, "two of the table's own, which maintenance wrote last: it states lines again"
+    take(table_of(catalog, tmp_path), 7)

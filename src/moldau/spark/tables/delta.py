@@ -13,17 +13,28 @@ import urllib.parse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
+from deltalake import DeltaTable, Schema, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.schema import Field
 from deltalake.transaction import AddAction, RemoveAction
 
 from moldau.spark.tables.columns import check_partitions, new_columns
-from moldau.spark.tables.delta_columns import columns_of, refuse_lossy_partitions, refuse_mapped
+from moldau.spark.tables.delta_columns import (
+    columns_of,
+    refuse_lacking,
+    refuse_lossy_partitions,
+    refuse_mapped,
+    refuse_nulls,
+    refuse_rules,
+    required_of,
+)
+from moldau.spark.tables.delta_lines import OLD_COMMITS, before_ledgers, line_in, marked, renumbered
 from moldau.spark.tables.delta_merge import merge_small
 from moldau.spark.tables.delta_past import (
     KEEP_LOG,
     commit_file,
+    commits,
+    deleted,
     idle,
     keep_no_longer,
     old_files,
@@ -35,7 +46,6 @@ from moldau.spark.tables.delta_past import (
 from moldau.spark.tables.files import DataFile, FileLayout, gone, now_ms
 from moldau.spark.tables.ledger import (
     LINE,
-    UNNAMED,
     LedgerEntry,
     LedgerError,
     Raced,
@@ -49,7 +59,6 @@ from moldau.spark.tables.stores import Store
 
 _LOG_LEAST_HOURS = 1
 """The ledger's last line is in the log: it has to outlive a maintenance, whatever the files' retention is."""
-_OLD_COMMITS = 500
 _TRIES = 5
 _EXPIRES = "delta.enableExpiredLogCleanup"
 
@@ -87,17 +96,27 @@ class DeltaFormat:
             table.alter.add_columns(columns, post_commithook_properties=KEEP_LOG)
             table.update_incremental()
 
-    def check(self, schema: pa.Schema, *, evolve: bool) -> None:
-        """TableError when ``prepare`` would refuse these columns; nothing is made or changed."""
+    def check(self, schema: pa.Schema, *, evolve: bool, merged: bool = False) -> None:
+        """TableError when ``prepare`` would refuse these columns, or ``commit`` files with them; nothing is made or
+        changed. What is ``merged`` in, delta-rs holds against the table's rules."""
         refuse_lossy_partitions(str(self.store), schema, self.partition_by)
         if (table := self._open()) is not None:
             self._new_columns(table, Schema.from_arrow(schema), evolve=evolve)
+            if not merged:
+                refuse_rules(str(self.store), table)
+
+    def required(self) -> list[str]:
+        """The columns that may not be null; none where there is no table yet."""
+        table = self._open()
+        return [] if table is None else required_of(table)
 
     def _new_columns(self, table: DeltaTable, wanted: Schema, *, evolve: bool) -> list[str]:
         """The columns that the table lacks; TableError when the rows do not fit it."""
         refuse_mapped(str(self.store), table)
         check_partitions(str(self.store), table.metadata().partition_columns, self.partition_by)
-        return new_columns(str(self.store), columns_of(table.schema()), columns_of(wanted), evolve=evolve)
+        ours = columns_of(wanted)
+        refuse_lacking(str(self.store), table, ours)
+        return new_columns(str(self.store), columns_of(table.schema()), ours, evolve=evolve)
 
     def last(self, pipeline: str, query_id: str) -> LedgerEntry | None:
         """The pipeline's newest line, None when it never wrote here; LedgerError when the log has lost it."""
@@ -116,7 +135,7 @@ class DeltaFormat:
                 "Call table.adopt(positions) with the offsets where the table ends.",
             )
         if found is None:
-            found = _before_ledgers(table, pipeline, query_id)
+            found = before_ledgers(self.store, table, pipeline, query_id)
         if found is not None:
             self._last[pipeline] = table.version(), found
         return found
@@ -135,17 +154,17 @@ class DeltaFormat:
     def _search(self, table: DeltaTable, pipeline: str, sequence: int | None) -> LedgerEntry | None:
         """The newest line that still counts: what a restore took back counts no more."""
         for limit in (1, 20, 500, None):
-            history = table.history(limit)
+            history = commits(self.store, table, limit)
             bound: int | None = None
             for commit in history:
                 if bound is not None and commit["version"] > bound:
                     continue
                 if commit.get("operation") == "RESTORE":
                     bound = self._restored_to(table, commit)
-                entry = _line([commit], pipeline)
+                entry = line_in([commit], pipeline)
                 if entry is not None:
-                    return entry if bound is None or sequence is None else _renumbered(entry, sequence)
-            if limit is None or len(history) < limit:
+                    return entry if bound is None or sequence is None else renumbered(entry, sequence)
+            if limit is None or table.version() < limit:
                 return None
             if limit == 500 and sequence is None and pipeline not in self._last and table.version() > 5000:
                 return None  # no transaction of this name, and nothing in the last 500 commits
@@ -159,7 +178,7 @@ class DeltaFormat:
             return int(version)
         restored = int(str(commit["version"]))
         files = self._files_of(restored)
-        for each in table.history():
+        for each in commits(self.store, table):
             if each["version"] < restored and self._files_of(each["version"]) == files:
                 return int(each["version"])
         raise LedgerError(
@@ -181,8 +200,11 @@ class DeltaFormat:
         """Add the files and the line in one commit; Raced when another writer of the pipeline was first.
 
         On the very version that ``last`` saw: brought up to date in between, another driver's commit would be no
-        conflict any more.
+        conflict any more. TableError where the rows break a rule of the table.
         """
+        if files and self._table is not None:
+            refuse_rules(str(self.store), self._table)
+            refuse_nulls(self.store, self._table, files)
         self._transact(
             entry,
             [
@@ -245,8 +267,8 @@ class DeltaFormat:
     def added(self, entry: LedgerEntry) -> Sequence[str] | None:
         """The files that the pipeline's newest batch added; None when they are not in the table as they were."""
         table = self._open()
-        for commit in [] if table is None else table.history(_OLD_COMMITS):
-            there = _line([commit], entry.pipeline)
+        for commit in [] if table is None else commits(self.store, table, OLD_COMMITS):
+            there = line_in([commit], entry.pipeline)
             if there is None or there.what == "kept":
                 continue
             if (there.query_id, there.batch_id, there.what) != (entry.query_id, entry.batch_id, "batch"):
@@ -258,6 +280,8 @@ class DeltaFormat:
                 new = [path for path in self._paths(version) if path not in before]
             except DeltaError:  # the log of that version was expired
                 return None
+            if any(uri.endswith(f"/{path}") for uri in deleted(table) for path in new):
+                return None  # a removal by path leaves a file with a deletion vector where it is
             return new if set(new) <= set(self._paths(table.version())) else None
         return None
 
@@ -278,11 +302,10 @@ class DeltaFormat:
         self.commit((), marker(line, "reset", None))
         return False
 
-    @staticmethod
-    def _version_with(table: DeltaTable, line: LedgerEntry) -> int:
+    def _version_with(self, table: DeltaTable, line: LedgerEntry) -> int:
         """The version of the table that a line came with."""
-        for commit in table.history(_OLD_COMMITS):
-            there = _line([commit], line.pipeline)
+        for commit in commits(self.store, table, OLD_COMMITS):
+            there = line_in([commit], line.pipeline)
             if there is not None and there.sequence == line.sequence and there.what == line.what:
                 return int(commit["version"])
         raise Raced(f"the log of line {line.sequence} of pipeline {line.pipeline!r} is gone already")
@@ -311,7 +334,7 @@ class DeltaFormat:
         if version != table.version():  # delta-rs restores no table to where it is
             restore(self.store, table, version)
         self._last.clear()
-        found = _renumbered(entry, newest.sequence)
+        found = renumbered(entry, newest.sequence)
         self._last[pipeline] = table.version(), found
         return found
 
@@ -325,10 +348,10 @@ class DeltaFormat:
         """The table, its version at the end of a batch, and the batch's line."""
         table = self._open()
         later: list[LedgerEntry] = []
-        for commit in [] if table is None else table.history():
+        for commit in [] if table is None else commits(self.store, table):
             if (line := commit.get(LINE)) is not None:
                 later.append(LedgerEntry.from_json(line))
-            entry = _line([commit], pipeline)
+            entry = line_in([commit], pipeline)
             if entry is not None and entry.batch_id == batch_id and entry.what == "batch":
                 assert table is not None, "it has a history"
                 refuse_rewind(str(self.store), entry, later)
@@ -412,7 +435,12 @@ class DeltaFormat:
     def count(self) -> int:
         """Rows in the table."""
         table = self._open()
-        return 0 if table is None else int(table.count())
+        return 0 if table is None else int(table.count()) - self.deleted()
+
+    def deleted(self) -> int:
+        """Rows that files hold and the table does not: of deletion vectors."""
+        table = self._open()
+        return 0 if table is None else sum(deleted(table).values())
 
     def data_files(self) -> Iterator[tuple[Store, str, int]]:
         """The files of the newest version: where each lies, and the size that the log says."""
@@ -454,47 +482,3 @@ class DeltaFormat:
         if self.store.size(commit_file(table.version())) is not None:
             return False
         return not DeltaTable.is_deltatable(self.store.uri, self.store.options or None)
-
-
-def marked(entry: LedgerEntry) -> CommitProperties:
-    """The commit says which batch it is: for the machine (transaction and line) and for people (the history)."""
-    return CommitProperties(
-        custom_metadata={
-            LINE: entry.to_json(), "moldau.query": entry.query_id, "moldau.batch": str(entry.batch_id),
-            "moldau.pipeline": entry.pipeline, "moldau.rows": str(entry.rows),
-        },
-        app_transactions=[Transaction(f"moldau:{entry.pipeline}", entry.sequence, now_ms())],
-    )  # fmt: skip
-
-
-def _line(history: Sequence[Mapping[str, object]], pipeline: str) -> LedgerEntry | None:
-    for commit in history:
-        text = commit.get(LINE)
-        if isinstance(text, str):
-            entry = LedgerEntry.from_json(text)
-            if entry.pipeline == pipeline:
-                return entry
-    return None
-
-
-def _before_ledgers(table: DeltaTable, pipeline: str, query_id: str) -> LedgerEntry | None:
-    """The newest batch of a table that was filled before there was a ledger, whichever query it came from.
-
-    Its commits named query and batch alone. They were all of one pipeline, which had no name.
-    """
-    version = table.transaction_version(query_id)
-    if version is not None:
-        return LedgerEntry(pipeline, -1, query_id, int(version), None, None, 0)
-    if pipeline != UNNAMED:
-        return None
-    for commit in table.history(_OLD_COMMITS):
-        query, batch = commit.get("moldau.query"), commit.get("moldau.batch")
-        if query is not None and batch is not None and LINE not in commit:
-            return LedgerEntry(pipeline, -1, str(query), int(batch), None, None, 0)
-    return None
-
-
-def _renumbered(entry: LedgerEntry, sequence: int) -> LedgerEntry:
-    from dataclasses import replace
-
-    return replace(entry, sequence=sequence)

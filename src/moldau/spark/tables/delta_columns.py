@@ -6,16 +6,23 @@ Source: the Delta protocol, "Partition Value Serialization" and "Column Mapping"
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema
 
+from moldau.spark.tables.columns import ColumnsError
+from moldau.spark.tables.files import DataFile
 from moldau.spark.tables.ledger import TableError
+from moldau.spark.tables.stores import Store
 
 _NOTES = ("nullable", "containsNull", "valueContainsNull", "metadata")
 _MODE = "delta.columnMapping.mode"
 _PHYSICAL = "delta.columnMapping.physicalName"
+_CONSTRAINT = "delta.constraints."
+_RULES = ("delta.invariants", "delta.generationExpression", "delta.identity.start")
+"""What a column's metadata says where its values go by a rule."""
 
 
 def columns_of(schema: Schema) -> dict[str, object]:
@@ -68,3 +75,55 @@ def _renamed(kind: object) -> list[str]:
     physical = notes.get(_PHYSICAL, name) if isinstance(notes, Mapping) else name
     own = [] if physical == name else [f"{name} is {physical}"]
     return own + [each for label, part in kind.items() if label != "metadata" for each in _renamed(part)]
+
+
+def refuse_rules(table: str, there: DeltaTable) -> None:
+    """ColumnsError for a table whose rows have to meet rules that nobody looks at where files are added as they are:
+    constraints, and columns that are computed."""
+    told = there.metadata().configuration
+    rules = [f"{name.removeprefix(_CONSTRAINT)}: {rule}" for name, rule in told.items() if name.startswith(_CONSTRAINT)]
+    for field in json.loads(there.schema().to_json())["fields"]:
+        rules += [f"{name} of {field['name']}" for name in _RULES if name in (field.get("metadata") or {})]
+    if rules:
+        raise ColumnsError(
+            f"table {table} has rules that are not looked at when rows are added here "
+            f"({', '.join(sorted(rules)[:3])}): have a check of the rows say what becomes of those that break them, "
+            "and drop the rules, or write another table"
+        )
+
+
+def required_of(there: DeltaTable) -> list[str]:
+    """The columns that may not be null."""
+    return [field.name for field in there.schema().fields if not field.nullable]
+
+
+def refuse_lacking(table: str, there: DeltaTable, ours: Iterable[str]) -> None:
+    """ColumnsError where the rows lack a column that may not be null."""
+    if lacking := sorted(set(required_of(there)) - set(ours)):
+        raise ColumnsError(f"table {table}: the rows lack {', '.join(lacking)}, which may not be NULL there")
+
+
+def refuse_nulls(store: Store, there: DeltaTable, files: Sequence[DataFile]) -> None:
+    """ColumnsError where files have a null in a column that may not be null: readers would go by that."""
+    names = required_of(there)
+    for each in files if names else ():
+        found = {name for name in names if name in each.partition and each.partition[name] is None}
+        with store.filesystem.open_input_file(store.at(each.path)) as file:
+            footer = pq.read_metadata(file)
+        for group in range(footer.num_row_groups):
+            for index in range(footer.num_columns):
+                column = footer.row_group(group).column(index)
+                nulls = 0 if column.statistics is None else column.statistics.null_count
+                if nulls and column.path_in_schema in names:
+                    found.add(column.path_in_schema)
+        if found:
+            raise ColumnsError(nulls_of(str(store), sorted(found)))
+
+
+def nulls_of(table: str, names: Sequence[str]) -> str:
+    """The sentence about rows with a null where the table has none."""
+    rule = f"{names[0]} IS NOT NULL"
+    return (
+        f"table {table}: {', '.join(names)} may not be NULL there, and is in some of the rows: a check of the rows "
+        f"({rule}) says what becomes of these"
+    )

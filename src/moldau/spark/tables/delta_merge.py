@@ -17,7 +17,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from moldau.spark.tables.delta_past import KEEP_LOG
+from moldau.spark.tables.delta_past import KEEP_LOG, commits
 from moldau.spark.tables.ledger import TableError
 from moldau.spark.tables.stores import Store
 
@@ -80,7 +80,9 @@ def _undo_second(
     store: Store, table: DeltaTable, name: str, before: int, paths: Callable[[int], Collection[str]]
 ) -> None:
     """Take the merge back, and TableError, where a file that it merged was merged by another one before."""
-    version = next((int(one["version"]) for one in table.history(_COMMITS) if one.get(MERGED) == name), before + 1)
+    version = next(
+        (int(one["version"]) for one in commits(store, table, _COMMITS) if one.get(MERGED) == name), before + 1
+    )
     if version == before + 1:  # nothing came between
         return
     told = store.read(f"_delta_log/{version:020d}.json") or b""

@@ -5,9 +5,12 @@ Source: the Delta protocol, "Table Properties" and "Vacuum". Read next: own_file
 
 from __future__ import annotations
 
+import itertools
+import json
 import urllib.parse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any  # what a commit says of itself is JSON, of whatever program
 
 import pyarrow as pa
 from deltalake import DeltaTable, PostCommitHookProperties
@@ -45,7 +48,7 @@ def idle(store: Store, table: DeltaTable, hours: int) -> Sequence[str]:
     before_ms = now_ms() - (hours * 3_600_000 // 2 if is_ours else 0)
     table.update_incremental()
     newest: dict[str, tuple[int, int]] = {}
-    for commit in table.history():
+    for commit in commits(store, table):
         if isinstance(line := commit.get(LINE), str):
             newest.setdefault(
                 LedgerEntry.from_json(line).pipeline, (int(commit["version"]), int(commit.get("timestamp", 0)))
@@ -57,6 +60,39 @@ def idle(store: Store, table: DeltaTable, hours: int) -> Sequence[str]:
     ]
 
 
+def commits(store: Store, table: DeltaTable, limit: int | None = None) -> Sequence[Mapping[str, Any]]:
+    """What the newest commits of the version that is open say of themselves, newest first, each with its ``version``;
+    of the newest ``limit`` versions, or all that the log has. A commit may say nothing, and is left out.
+
+    delta-rs (1.6) only counts versions down from the open one: they are others' where a commit says nothing, or where
+    another writer came since the table was opened. Its answer is right where the ends of it are.
+    """
+    found = table.history(limit)
+    if found and all(_told(store, one["version"]) == _plain(one) for one in (found[0], found[-1])):
+        return found
+    return list(itertools.islice(_commits_by_file(store, table.version()), limit))
+
+
+def _commits_by_file(store: Store, version: int) -> Iterator[Mapping[str, Any]]:
+    while version >= 0 and store.size(commit_file(version)) is not None:
+        if told := _told(store, version):
+            yield {**told, "version": version}
+        version -= 1
+
+
+def _told(store: Store, version: int) -> Mapping[str, Any]:
+    """What the commit of a version says of itself, nothing where it is gone."""
+    for line in (store.read(commit_file(version)) or b"").splitlines():
+        if b'"commitInfo"' in line and isinstance(told := json.loads(line).get("commitInfo"), dict):
+            return _plain(told)
+    return {}
+
+
+def _plain(told: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Without what is not said, and without the version, which is not the commit's to say."""
+    return {name: value for name, value in told.items() if name != "version" and value is not None}
+
+
 def commit_file(version: int) -> str:
     """The name of a version's file in the table's log."""
     return f"_delta_log/{version:020d}.json"
@@ -65,6 +101,14 @@ def commit_file(version: int) -> str:
 def paths_of(table: DeltaTable) -> list[str]:
     """The files of the version that is open, as its log names them."""
     return [str(path) for path in pa.table(table.get_add_actions())["path"].to_pylist()]
+
+
+def deleted(table: DeltaTable) -> Mapping[str, int]:
+    """How many rows of which file, by its URI, are deleted by a deletion vector: the file still holds them."""
+    if "deletionVectors" not in (table.protocol().reader_features or ()):
+        return {}
+    found = pa.table(table.deletion_vectors()).to_pylist()
+    return {one["filepath"]: one["selection_vector"].count(False) for one in found}
 
 
 def refuse_clone(store: Store, table: DeltaTable) -> None:

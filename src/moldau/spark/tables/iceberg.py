@@ -32,6 +32,8 @@ MADE_WITH = {"commit.manifest-merge.enabled": "true", DELETED: "true"}
 remove all but the last hundred of the files of metadata, of which each commit writes one with every snapshot."""
 SNAPSHOTS_MOST = 1000
 """So many are kept, however young: a commit reads and writes all of them."""
+GC, KEPT_LEAST = "gc.enabled", "history.expire.min-snapshots-to-keep"
+"""Iceberg's own properties: that nothing may be expired, and how many snapshots each branch keeps, however old."""
 
 
 class IcebergFormat:
@@ -218,7 +220,8 @@ class IcebergFormat:
         dry_run: bool = False,
         restate: Callable[[], None] = lambda: None,
     ) -> Mapping[str, int]:
-        """Expire snapshots older than the retention, and those beyond the newest thousand.
+        """Expire snapshots older than the retention, and those beyond the newest thousand, as far as the table's own
+        properties let them go.
 
         pyiceberg does not merge files; that is for another engine.
         """
@@ -235,12 +238,13 @@ class IcebergFormat:
         if before > SNAPSHOTS_MOST:
             newest_ms = sorted(each.timestamp_ms for each in table.snapshots())[-SNAPSHOTS_MOST]
             limit = max(limit, datetime.fromtimestamp(newest_ms / 1000, UTC))
-        if not dry_run:
+        if not dry_run and table.properties.get(GC, "true").lower() != "false":
             with answering(self.name):
                 if DELETED not in table.properties:
                     with table.transaction() as change:
                         change.set_properties({DELETED: "true"})
-                table.maintenance.expire_snapshots().older_than(limit).commit()
+                old = _older(table, limit.timestamp() * 1000)
+                table.maintenance.expire_snapshots().by_ids(old).commit()
                 table.refresh()
         return {"merged": 0, "into": 0, "removed": 0, "expired": before - len(table.snapshots())}
 
@@ -311,6 +315,21 @@ def of_catalog(catalog: str, name: str, storage_options: Mapping[str, str] | Non
     except NoSuchTableError:
         raise TableError(f"{name} is no table of catalog {catalog}") from None
     return IcebergFormat(found, name, location=location, storage_options=storage_options)
+
+
+def _older(table: IcebergTable, before_ms: float) -> list[int]:
+    """The snapshots older than a time that no tag names, and that no branch is to keep."""
+    least, kept = table.properties.get(KEPT_LEAST, "1"), set[int]()
+    for ref in table.refs().values():
+        at, left = table.snapshot_by_id(ref.snapshot_id), 1
+        if ref.snapshot_ref_type == "branch":
+            left = max(1, ref.min_snapshots_to_keep or (int(least) if least.isdecimal() else 1))
+        while at is not None and left:
+            kept.add(at.snapshot_id)
+            at, left = None if at.parent_snapshot_id is None else table.snapshot_by_id(at.parent_snapshot_id), left - 1
+    return [
+        one.snapshot_id for one in table.snapshots() if one.timestamp_ms < before_ms and one.snapshot_id not in kept
+    ]
 
 
 def _newest(metadata: TableMetadata) -> TableMetadata:

@@ -16,8 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import pyarrow as pa
 
 from moldau.model.protocol import Protocol
+from moldau.spark.rows import quoted
 from moldau.spark.tables import checkpoint as checkpoints
+from moldau.spark.tables.columns import ColumnsError
 from moldau.spark.tables.delta import DeltaFormat
+from moldau.spark.tables.delta_columns import nulls_of
 from moldau.spark.tables.files import DataFile, FileLayout, TableContents, WriteFiles, folder_of, held, write_files
 from moldau.spark.tables.ledger import (
     UNNAMED,
@@ -142,10 +145,22 @@ class Table:
         return checkpoints.key_of(rows, batch_id, checkpoint=self.checkpoint)
 
     def check(self, rows: DataFrame) -> None:
-        """TableError when the table is there and ``append`` would refuse the columns of these rows. Writes nothing."""
+        """TableError when the table is there and ``append`` would refuse these rows. Writes nothing."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
         self.format.check(to_arrow_schema(rows.schema, timezone="UTC"), evolve=self.evolve)
+        self._check_nulls(rows)
+
+    def _check_nulls(self, rows: DataFrame) -> None:
+        """ColumnsError where rows have a null in a column that may not be null."""
+        names = self.format.required() if isinstance(self.format, DeltaFormat) else []
+        if names:
+            from pyspark.sql import functions as fn
+
+            nulls = [fn.count_if(fn.col(quoted(name)).isNull()) for name in names]
+            found = [name for name, count in zip(names, rows.agg(*nulls).collect()[0], strict=True) if count]
+            if found:
+                raise ColumnsError(nulls_of(str(self.store), found))
 
     def append(self, rows: DataFrame, key: BatchKey) -> Written:
         """Add the rows unless the table has this batch. TableError when they do not fit, LedgerError when the batch
@@ -282,8 +297,10 @@ class Table:
         return self.format.count()
 
     def held(self) -> TableContents:
-        """The rows that the table's files hold, and the files that are gone or damaged: looked at one by one."""
-        return held(self.format.data_files())
+        """The table's rows by its files, and the files that are gone or damaged: looked at one by one."""
+        found = held(self.format.data_files())
+        deleted = self.format.deleted() if isinstance(self.format, DeltaFormat) and not found.damaged else 0
+        return found._replace(rows=found.rows - deleted)
 
     def read(self) -> pa.Table:
         """The whole table, on this machine."""

@@ -47,6 +47,13 @@ class Upserts(Table):
             raise TableError(f"{self.store}: keys and order_by each need a column")
         self.keys, self.order_by, self.delete_when = list(keys), list(order_by), delete_when
 
+    def check(self, rows: DataFrame) -> None:
+        """TableError when the table is there and ``append`` would refuse the columns of these rows. Writes nothing."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        assert isinstance(self.format, DeltaFormat), "a path is a Delta table"
+        self.format.check(to_arrow_schema(rows.schema, timezone="UTC"), evolve=self.evolve, merged=True)
+
     def append(self, rows: DataFrame, key: BatchKey) -> Written:
         """Merge the batch's latest rows in, unless the table has this batch."""
         return self.merge(latest(rows, self.keys, self.order_by).toArrow(), key)
