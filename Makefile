@@ -90,7 +90,7 @@ test: setup $(VENV)/spark-classes.jsa $(VENV)/zookeeper-classes.jsa  ## all but 
 	@if command -v java >/dev/null && command -v mvn >/dev/null; then sh bench/jars/get.sh || echo "test: tests with Apache Kafka are left out"; fi
 	@$(BESIDE) '$(VENV)/bin/mypy' '$(STYLE); $(COLLECT); $(CAMPAIGN)'
 	@$(BESIDE) 'MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) -q $(SHORT) $(ARGS) -n 2 --dist loadscope --apart $(call LIVE,$(CLIENTS) $(ON_THEIR_OWN))' \
-		'$(PYTEST) $(SHORT) $(ARGS) --hypothesis-profile=landing -n 4 --dist loadscope tests --ignore tests/tidy \
+		'$(PYTEST) $(SHORT) $(ARGS) --hypothesis-profile=landing -n 6 --dist loadscope tests --ignore tests/tidy \
 		$(addprefix --ignore ,$(call LIVE,$(ON_THEIR_OWN)))'
 
 test-all: SHORT :=
@@ -118,7 +118,7 @@ OF_ALL := $(addprefix --ignore tests/packages/,simulator package wire/test_messa
 	pipeline/test_copied.py)
 
 quick: setup  ## tests of all packages but the simulator's and what takes long; a client and a command on a real cluster: three to four minutes
-	@$(PYTEST) -q --short --hypothesis-profile=seconds -n 4 --dist loadscope tests/packages tests/scenes $(OF_ALL) \
+	@$(PYTEST) -q --short --hypothesis-profile=seconds -n 6 --dist loadscope tests/packages tests/scenes $(OF_ALL) \
 		tests/live/test_client.py tests/live/test_broker_command.py $(ARGS)
 
 COVERED := tests/packages tests/scenes --ignore tests/packages/simulator --ignore tests/packages/package

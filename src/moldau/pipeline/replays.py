@@ -105,8 +105,8 @@ class Replays:
     ) -> BookLine | None:
         """Finish a replay that was cut off, if there is one, then take up ``groups``; the last line of the books.
 
-        RefusedBatch when a policy of the pipeline forbids it: then these dead letters stay as they are. TakenMeanwhile where
-        another replay took some of them up since they were looked at.
+        RefusedBatch when a policy of the pipeline forbids it: then these dead letters stay as they are. TakenMeanwhile
+        where another replay took some of them up since they were looked at.
         """
         refuse_feed(self._pipeline, "a replay of dead letters")
         line = None

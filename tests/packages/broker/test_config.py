@@ -250,6 +250,21 @@ def test_a_lag_shorter_than_a_followers_fetch_waits_is_refused_as_by_apache_kafk
 
 
 @pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"group_min_session_timeout_ms": "1800001"}, r"min\.session\.timeout\.ms: .* at most .* \(1800000\)"),
+        ({"group_min_session_timeout_ms": "0"}, r"Invalid value 0 .*min\.session\.timeout\.ms: more than 0"),
+        ({"group_initial_rebalance_delay_ms": "-1"}, r"Invalid value -1 .*rebalance\.delay\.ms: at least 0"),
+    ],
+)
+def test_times_of_groups_that_no_coordinator_can_keep_are_refused_at_the_start(
+    changes: dict[str, str], why: str
+) -> None:
+    with pytest.raises(ConfigError, match=why):
+        config(**changes)
+
+
+@pytest.mark.parametrize(
     ("changes", "told"),
     [
         ({}, []),

@@ -265,6 +265,15 @@ class NodeConfig:
                 f"Invalid value {self[most]} for configuration {most}: more than {least} ({self[least]}) is expected,"
                 " or below 0 for no limit"
             )
+        least, most = "group.min.session.timeout.ms", "group.max.session.timeout.ms"
+        if not 0 < self[least] <= self[most]:
+            raise ConfigError(
+                f"Invalid value {self[least]} for configuration {least}: more than 0 and at most {most} ({self[most]}) is"
+                " expected"
+            )
+        delay = "group.initial.rebalance.delay.ms"
+        if self[delay] < 0:
+            raise ConfigError(f"Invalid value {self[delay]} for configuration {delay}: at least 0 is expected")
         least, most = "replica.fetch.wait.max.ms", "replica.lag.time.max.ms"
         if self[least] > self[most]:
             raise ConfigError(
