@@ -268,8 +268,8 @@ class NodeConfig:
         least, most = "group.min.session.timeout.ms", "group.max.session.timeout.ms"
         if not 0 < self[least] <= self[most]:
             raise ConfigError(
-                f"Invalid value {self[least]} for configuration {least}: more than 0 and at most {most} ({self[most]}) is"
-                " expected"
+                f"Invalid value {self[least]} for configuration {least}: more than 0 and at most {most} ({self[most]})"
+                " is expected"
             )
         delay = "group.initial.rebalance.delay.ms"
         if self[delay] < 0:
