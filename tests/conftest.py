@@ -53,6 +53,9 @@ def pytest_configure(config: pytest.Config) -> None:
         # As a shell without job control starts what it puts into the background: commands that a test interrupts
         # would inherit that, and not hear of it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        # Under nohup: as a handler is not inherited, this process still goes on, and commands can be hung up.
+        signal.signal(signal.SIGHUP, lambda *_: None)
     allow_many_files()
     if hasattr(config, "workerinput"):
         config.option.order = config.workerinput["order"]

@@ -12,10 +12,6 @@ import pytest
 def handlers_as_before() -> Iterator[None]:
     """A command that was asked to end keeps its handlers until its process is gone."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    if (
-        before[signal.SIGHUP] is signal.SIG_IGN
-    ):  # under nohup, where a command that a test hangs up would not hear of it
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
