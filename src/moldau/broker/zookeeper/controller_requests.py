@@ -416,9 +416,11 @@ class ControllerRequestHandler:
         """Nobody told this broker to delete them: it was away when somebody did, or another client removed their
         znodes, or ZooKeeper is an older copy of itself. Their logs are an operator's to delete."""
         image = self._node.metadata.image
-        known = [(name, image.topics[image.names[name]]) for name in topics]
-        has, vanish = self._node.replicas.has, self._node.replicas.undecided.vanish
-        vanish(TopicPartition(name, n) for name, topic in known for n in topic.partitions if has((topic.id, n)))
+        undecided, has = self._node.replicas.undecided, self._node.replicas.has
+        known = [(name, undecided.whole(image.topics[image.names[name]])) for name in topics]
+        undecided.vanish(
+            TopicPartition(name, n) for name, topic in known for n in topic.partitions if has((topic.id, n))
+        )
 
     def _keep_replaced(self, records: Sequence[Message]) -> None:
         """A topic has another id, and nobody told this broker to delete its replicas of the one before, as whoever
@@ -427,7 +429,7 @@ class ControllerRequestHandler:
         for record in (one for one in records if isinstance(one, TopicRecord)):
             before = image.topic(record.name)
             if before is not None and before.id != record.topic_id:
-                keys = ((before.id, number) for number in before.partitions)
+                keys = ((before.id, number) for number in replicas.undecided.whole(before).partitions)
                 replicas.undecided.vanish(TopicPartition(before.name, key[1]) for key in keys if replicas.has(key))
 
     async def _look_again(self) -> None:
