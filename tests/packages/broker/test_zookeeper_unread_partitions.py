@@ -222,6 +222,27 @@ def test_a_partition_that_cannot_be_read_goes_with_its_topic(tmp_path: Path, par
     run(scenario)
 
 
+def test_the_log_of_a_broker_that_was_never_told_of_its_part_goes_with_the_topic(tmp_path: Path) -> None:
+    """It started while the state could not be read, and keeps a log without a replica."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, TOPIC, 1, 3)
+            await damaged(nodes, f"{OF_TOPIC}/partitions/0/state", NONSENSE)
+            id = min(id for id, node in nodes.nodes.items() if not node.is_active_controller)
+            await nodes.nodes.pop(id).stop()
+            nodes.ended.pop(id, None)
+            node = await nodes.boot(id)
+            await until(lambda: node.lifecycle.running.is_set(), "it serves")
+            await until(lambda: nodes.controller.metadata.image.is_active(id), "it is seen to live")
+            client = nodes.client()
+            assert (await delete_topics(client, [TOPIC]))[TOPIC].ok
+            client.close()
+            await until(lambda: not any(has(nodes, tmp_path, id) for id in nodes.nodes), "nobody has any of it")
+
+    run(scenario)
+
+
 class Uncounted(dict[int, Partition]):
     """Partitions that nobody may go through."""
 
