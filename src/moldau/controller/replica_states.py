@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 from moldau.controller.state_change import Author, StateChange, refusal
 from moldau.controller.states import REPLICA_MOVES, ReplicaState
-from moldau.image import Broker, Delta, Image, Partition
+from moldau.image import Broker, Delta, Image, Partition, Topic
 from moldau.image.delta import PartitionDelta
 from moldau.image.partition import Key
 from moldau.model import uuid_text
@@ -100,11 +100,12 @@ class ReplicaStates:
         for change in changes:
             if change.key[0] not in begun:
                 steps += self._change(image, delta, change, gone)
-            elif change.after is None:
-                steps += self._end(change.key)
+        ended = [topic_id for topic_id in delta.topics if topic_id in self._deleting and topic_id not in image.topics]
+        for topic_id in ended:
+            steps += self._end(topic_id)
         failed = self._fail_new(image, delta, gone, named)
         steps += failed
-        steps += self._completed(dict.fromkeys(change.key[0] for change in changes if change.after is None))
+        steps += self._completed(ended)
         if also_healthy:
             told = {(step.key, step.broker) for step in failed}
             for id, before in delta.brokers.items():
@@ -190,11 +191,11 @@ class ReplicaStates:
         """Ids of topics whose replicas are being deleted; their partitions are no longer anybody's."""
         return self._deleting.keys()
 
-    def delete(self, image: Image, topic_id: bytes) -> list[ReplicaStep]:
+    def delete(self, image: Image, topic: Topic) -> list[ReplicaStep]:
         """Begin to delete a topic's replicas: those that are online; the others are ineligible until their brokers
-        register (``again``). The topic itself goes when none is left (``are_deleted``), and this node's own with it."""
-        topic = image.topics[topic_id]
-        deletion = self._deleting[topic_id] = _Deletion(topic.name)
+        register (``again``). The topic itself goes when none is left (``are_deleted``), and this node's own with it.
+        ``topic`` may have partitions that the image lacks, as their states could not be read."""
+        deletion = self._deleting[topic.id] = _Deletion(topic.name)
         steps = []
         for partition in topic.partitions.values():
             for replica in partition.replicas:
@@ -226,11 +227,13 @@ class ReplicaStates:
         """The id of a topic of that name whose replicas are being deleted."""
         return next((id for id, deletion in self._deleting.items() if deletion.name == name), None)
 
-    def _end(self, key: Key) -> list[ReplicaStep]:
-        """The topic is gone, and with it this node's replica of one of its partitions."""
-        if self._held(key, self._me) is not _S.DELETION_STARTED:
-            return []
-        return [self._set(key[0], key[1], self._me, _S.DELETION_SUCCESSFUL)]
+    def _end(self, topic_id: bytes) -> list[ReplicaStep]:
+        """The topic is gone, and with it this node's replicas of its partitions."""
+        return [
+            self._set(topic_id, number, broker, _S.DELETION_SUCCESSFUL)
+            for (number, broker), state in self._deleting[topic_id].states.items()
+            if broker == self._me and state is _S.DELETION_STARTED
+        ]
 
     def _delete(self, topic: str, key: Key, broker_id: int, was: ReplicaState, broker: Broker | None) -> ReplicaStep:
         """A replica of a topic that was deleted in one decision, as a controller that tells migrating brokers does."""

@@ -10,10 +10,12 @@ from moldau.model.named import NamedTuple
 
 
 class Pool(NamedTuple):
-    """Up to ``threads`` worker threads that share one queue, by name."""
+    """Up to ``threads`` worker threads that share one queue, by name. ``is_long``: one call may take minutes, and is
+    left to a thread, whatever happens."""
 
     name: str
     threads: int = 1
+    is_long: bool = False
 
 
 QUORUM = Pool("quorum")
@@ -73,4 +75,4 @@ def probe(path: str) -> Pool:
 
 def cleaner(number: int) -> Pool:
     """The ``number``-th cleaner thread (log.cleaner.threads)."""
-    return Pool(f"cleaner {number}")
+    return Pool(f"cleaner {number}", is_long=True)

@@ -14,6 +14,8 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from queue import Empty
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from moldau.ports import Handle, Listener, Pool, Receiver, Transport, World
@@ -31,6 +33,8 @@ T = TypeVar("T")
 
 BACKLOG = 512
 THREAD_AGAIN_S = 1.0
+REFUSALS_MAX = 5
+"""How often the system may refuse the first thread of a pool before the loop makes the calls itself."""
 """Until a thread that the system refused is asked for again."""
 SWITCH_S = 0.0005
 """A worker thread that computes holds the interpreter's lock no longer when the loop wakes up; Python's own is 5 ms."""
@@ -73,13 +77,15 @@ class RealRandom:
 
 class _Threads(ThreadPoolExecutor):
     """Goes on with the threads that it has where the system starts no more of them (a limit of processes or memory).
-    Without any, calls wait until it does: an error of the call would end the node."""
+    Without any, calls wait until it does: an error of the call would end the node. Where it goes on refusing, the loop
+    makes them itself, one a turn: a node that cannot sync must end when it is told to, at the least."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, pool: Pool) -> None:
         super().__init__(max_workers=pool.threads, thread_name_prefix=pool.name)
         self._loop = loop
         self._pool = pool
         self._asking = self._told = False
+        self._refusals = 0
 
     def _adjust_thread_count(self) -> None:
         """Called once a call is in the queue, and where that is not taken at once."""
@@ -93,12 +99,25 @@ class _Threads(ThreadPoolExecutor):
                 self._told = True
             if not self._asking:
                 self._asking = True
-                self._loop.call_later(THREAD_AGAIN_S, self._ask_again)
+                self._loop.call_later(0 if self._is_alone else THREAD_AGAIN_S, self._ask_again)
         else:
             self._told = False
+            self._refusals = 0
+
+    @property
+    def _is_alone(self) -> bool:
+        return self._refusals >= REFUSALS_MAX and not self._threads and not self._pool.is_long
 
     def _ask_again(self) -> None:
         self._asking = False
+        if self._work_queue.empty():
+            return
+        self._refusals += 1
+        if self._is_alone:
+            if self._refusals == REFUSALS_MAX:
+                log.warning("%s: no thread is started; the loop makes its calls", self._pool.name)
+            with suppress(Empty):
+                self._work_queue.get_nowait().run()
         if not self._work_queue.empty():
             self._adjust_thread_count()
 

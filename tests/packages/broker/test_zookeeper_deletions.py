@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
+from moldau.broker.zookeeper import restoring
+from moldau.broker.zookeeper.parts import ZooKeeperNode
 from moldau.client.admin import delete_topics
 from moldau.client.view import Outcome
 from moldau.model import Code
-from moldau.ports.zookeeper import Delete
+from moldau.ports.zookeeper import Delete, ZooKeeper
 from tests.packages.broker.data_cluster import run, until
 from tests.packages.broker.test_zookeeper_plane import topic
 from tests.packages.broker.zookeeper_nodes import Nodes
@@ -62,6 +66,31 @@ def test_a_deletion_waits_for_a_broker_that_is_down_and_is_done_when_it_is_back(
             await until(nodes.agree, "all brokers forgot it")
             await until(lambda: not any(folders(tmp_path, one) for one in nodes.nodes), "all replicas are deleted")
             assert not strays(tmp_path), "who was away was told to delete it"
+
+    run(scenario)
+
+
+def test_replicas_that_are_deleted_as_their_broker_is_about_to_serve_leave_no_logs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had answered that they were deleted, and their logs stayed: it began after that, and took them for strays."""
+
+    async def last_assigned(node: ZooKeeperNode, zk: ZooKeeper) -> dict[tuple[str, bytes], int]:
+        await until(lambda: "t" not in node.metadata.image.names, "it is told to delete them before it serves")
+        return await restoring.last_assigned(node, zk)
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "other")
+            await topic(nodes, "t")
+            id = await stop_one_that_is_not_active(nodes)
+            assert (await delete(nodes, timeout_ms=200)).code is Code.REQUEST_TIMED_OUT
+            assert folders(tmp_path, id)
+            monkeypatch.setattr("moldau.broker.zookeeper.lifecycle.last_assigned", last_assigned)
+            await nodes.boot(id)
+            await until(lambda: not any(folders(tmp_path, one) for one in nodes.nodes), "all replicas are deleted")
+            await until(nodes.agree, "all brokers forgot it")
+            assert not strays(tmp_path)
 
     run(scenario)
 

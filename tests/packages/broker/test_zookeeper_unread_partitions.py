@@ -12,7 +12,7 @@ import pytest
 
 from moldau.broker.metadata.undecided import Undecided
 from moldau.broker.node import Node
-from moldau.client.admin import create_partitions
+from moldau.client.admin import create_partitions, delete_topics
 from moldau.client.client import Client
 from moldau.client.world_lines import WorldLines
 from moldau.groups import partition_for
@@ -188,6 +188,57 @@ def test_groups_stay_where_they_are_though_a_partition_of_the_offsets_topic_cann
                 assert [node.coordinator.partition_of(name) for name in names] == wanted, node.config.node_id
             await damaged(nodes, path, good)
             await until(lambda: settled(nodes), "it is known again")
+
+    run(scenario)
+
+
+def has(nodes: Nodes, folder: Path, id: int) -> list[str]:
+    """The partitions of the topic that a broker has: replicas, and folders that do not wait for the end of a deletion;
+    and that its clients are told."""
+    node = nodes.nodes[id]
+    replicas = [f"{one}" for one in node.replicas.by_partition if one.topic == TOPIC]
+    folders = [f"{path.name}" for path in folder.glob(f"node-{id}*/**/{TOPIC}-*") if not path.name.endswith("-delete")]
+    return [*replicas, *folders, *(name for name in node.metadata.image.names if name == TOPIC)]
+
+
+@pytest.mark.parametrize("partitions", [1, COUNT])
+@pytest.mark.parametrize("failovers", [1, 2, 3])
+def test_a_partition_that_cannot_be_read_goes_with_its_topic(tmp_path: Path, partitions: int, failovers: int) -> None:
+    """Nobody told its replicas to go: the deletion was answered, and who had no other replica of the topic led on and
+    told clients of it until it started anew."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, TOPIC, partitions, 2)
+            path = f"{OF_TOPIC}/partitions/{partitions - 1}/state"
+            for _ in range(failovers):  # the controller is each time another: with a replica, or without
+                await damaged(nodes, path, NONSENSE)
+            client = nodes.client()
+            assert (await delete_topics(client, [TOPIC]))[TOPIC].ok
+            client.close()
+            await until(lambda: not any(has(nodes, tmp_path, id) for id in nodes.nodes), "nobody has any of it")
+            await until(lambda: not nodes.controller.plane.channels.states.deleting, "nothing of it is remembered")
+
+    run(scenario)
+
+
+def test_the_log_of_a_broker_that_was_never_told_of_its_part_goes_with_the_topic(tmp_path: Path) -> None:
+    """It started while the state could not be read, and keeps a log without a replica."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, TOPIC, 1, 3)
+            await damaged(nodes, f"{OF_TOPIC}/partitions/0/state", NONSENSE)
+            id = min(id for id, node in nodes.nodes.items() if not node.is_active_controller)
+            await nodes.nodes.pop(id).stop()
+            nodes.ended.pop(id, None)
+            node = await nodes.boot(id)
+            await until(lambda: node.lifecycle.running.is_set(), "it serves")
+            await until(lambda: nodes.controller.metadata.image.is_active(id), "it is seen to live")
+            client = nodes.client()
+            assert (await delete_topics(client, [TOPIC]))[TOPIC].ok
+            client.close()
+            await until(lambda: not any(has(nodes, tmp_path, id) for id in nodes.nodes), "nobody has any of it")
 
     run(scenario)
 

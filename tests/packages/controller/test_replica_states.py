@@ -73,7 +73,7 @@ class Followed(ControllerHarness):
     def delete(self, topic: str) -> bytes:
         """Its replicas are told to go; the topic's id."""
         id = self.image.topic(topic).id
-        self.say(self.states.delete(self.image, id))
+        self.say(self.states.delete(self.image, self.image.topics[id]))
         return id
 
     def answer(self, *brokers: int, deleted: bool = True) -> None:

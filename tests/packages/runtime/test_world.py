@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine
-from threading import Event, Thread, current_thread
+from threading import Event, Thread, current_thread, get_ident
 
 import pytest
 
@@ -144,4 +144,29 @@ def test_calls_wait_for_threads_where_the_system_starts_no_more(monkeypatch: pyt
 
     monkeypatch.setattr("moldau.runtime.world.THREAD_AGAIN_S", 0.01)
     monkeypatch.setattr(Thread, "start", started)
+    in_tasks(test)
+
+
+def test_the_loop_makes_calls_for_which_the_system_starts_no_thread_but_long_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A node that was told to end went on for ever: the close of its logs waited for a thread."""
+
+    def refused(thread: Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def test(tasks: RealTasks) -> None:
+        long = tasks.off_loop(get_ident, Pool("long", is_long=True))
+        calls = [tasks.off_loop(get_ident, Pool("scarce", 3)) for _ in range(20)]
+        assert set(await asyncio.gather(*calls)) == {get_ident()}
+        assert await tasks.off_loop(get_ident, Pool("scarce", 3)) == get_ident(), "and those that come later"
+        assert not asyncio.ensure_future(long).done()
+        monkeypatch.setattr(Thread, "start", start)
+        assert await long != get_ident()
+        assert await tasks.off_loop(get_ident, Pool("scarce", 3)) != get_ident(), "as soon as there is a thread"
+        tasks.join()
+
+    start = Thread.start
+    monkeypatch.setattr("moldau.runtime.world.THREAD_AGAIN_S", 0.01)
+    monkeypatch.setattr(Thread, "start", refused)
     in_tasks(test)

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from moldau.image import Image, Partition, Topic
-from moldau.image.delta import PartitionDelta
+from moldau.image.delta import Delta, PartitionDelta
 from moldau.image.partition import Key
 from moldau.model import TopicPartition
 
@@ -93,9 +93,16 @@ class Undecided:
         every = {n: parts.get(n) or Partition(id, n, (), (), leader_epoch=UNKNOWN) for n in range(count)}
         return Topic(topic.name, id, None, every)
 
-    def without_kept(self, changes: Iterable[PartitionDelta]) -> list[PartitionDelta]:
-        """The changes that are to be carried out."""
-        return [change for change in changes if change.after is not None or change.key not in self.kept]
+    def decided(self, image: Image, delta: Delta) -> list[PartitionDelta]:
+        """The changes that are to be carried out: not those that leave out what is kept, and the end of all partitions
+        of a topic that goes, also of those that the image lacked."""
+        changes = [each for each in delta.changes(image) if each.after is not None or each.key not in self.kept]
+        gone = [known for id, known in self._unread.items() if id in delta.topics and id not in image.topics]
+        if gone:
+            named = {change.key for change in changes}
+            parts = [(topic.name, part) for topic in gone for part in topic.partitions.values()]
+            changes += [PartitionDelta(name, part.key, part, None) for name, part in parts if part.key not in named]
+        return changes
 
     def take(self, partition: TopicPartition) -> bool:
         """Whether the partition goes although nobody has decided it. The next one of that name is another."""

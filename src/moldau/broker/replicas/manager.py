@@ -190,7 +190,7 @@ class ReplicaManager:
                 self._forget_lost_disks(broker, before.log_dirs)
         changes: Iterable[PartitionDelta] = delta.changes(image)
         if not first:
-            changes = self.undecided.without_kept(changes)
+            changes = self.undecided.decided(image, delta)
             yield from self._remove_in_slices(changes)
         pace = Pace(self.deps.world.step, self._clock)
         much = max(pace.step // OPENED_AT_ONCE, 1)

@@ -117,7 +117,8 @@ class AdminZnodes:
         topics."""
         begun = self._plane.channels.delete([each.topic_id for each in results if each.may_begin])
         image = self._node.metadata.image
-        keys = [p.key for id in begun for p in image.topics[id].partitions.values()]
+        topics = (self._node.replicas.undecided.topic(image, id) or image.topics[id] for id in begun)
+        keys = [part.key for topic in topics for part in topic.partitions.values()]
         for at, key in enumerate(keys, 1):
             self._node.replicas.stopped.stop(key)
             if not at % REMOVED_AT_ONCE:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 
-from moldau.image import Broker, Delta, Image, Partition
+from moldau.image import Broker, Delta, Image, Partition, Topic
 from moldau.image.delta import PartitionDelta
 from moldau.image.partition import LOST, Key
 from moldau.model.value import field, value
@@ -129,19 +129,10 @@ def deletion(broker: Broker, stops: Sequence[tuple[str, int, int]], sender: Send
     return [stop_replica(broker, stops, sender, delete=delete) for delete in (False, True)] if stops else []
 
 
-def topic_deletions(
-    image: Image, broker: Broker, topic_ids: Iterable[bytes], sender: SendingController
-) -> list[Message]:
+def topic_deletions(image: Image, broker: Broker, topics: Iterable[Topic], sender: SendingController) -> list[Message]:
     """The requests that say which topics are being deleted: no broker shows them to clients any more."""
-    states = _deleted_states(
-        sender,
-        [
-            PartitionDelta(t.name, p.key, p, None)
-            for t in map(image.topics.get, topic_ids)
-            if t is not None
-            for p in t.partitions.values()
-        ],
-    )
+    gone = [PartitionDelta(topic.name, p.key, p, None) for topic in topics for p in topic.partitions.values()]
+    states = _deleted_states(sender, gone)
     return [_update_metadata(broker, states, live_brokers(image), sender)] if states else []
 
 

@@ -28,7 +28,7 @@ from moldau.broker.zookeeper.undeleted import Undeleted
 from moldau.controller.replica_states import ReplicaStates, ReplicaStep
 from moldau.controller.state_change import Author
 from moldau.controller.states import ReplicaState
-from moldau.image import Broker, Delta, Image
+from moldau.image import Broker, Delta, Image, Topic
 from moldau.image.partition import LOST, Key
 from moldau.model import Code
 from moldau.model.protocol import Protocol
@@ -163,10 +163,19 @@ class Channel:
 class Channels:
     """All channels of an active controller; none while this node is not."""
 
-    def __init__(self, node: ChannelsHost, rules: Rules, *, to_migrating: bool = False) -> None:
-        """``to_migrating``: see ``batch.Sender``."""
+    def __init__(
+        self,
+        node: ChannelsHost,
+        rules: Rules,
+        *,
+        to_migrating: bool = False,
+        whole: Callable[[Topic], Topic] = lambda topic: topic,
+    ) -> None:
+        """``to_migrating``: see ``batch.Sender``. ``whole``: a topic with those partitions too whose states could not
+        be read, which go with it."""
         self._node = node
         self._rules = rules
+        self._whole = whole
         self._to_migrating = to_migrating
         self._sender: batch.SendingController | None = None
         self._written_by: dict[Key, int] = {}
@@ -333,7 +342,7 @@ class Channels:
         assert self._sender is not None
         stops = [(image.topics[id].name, number, batch.DURING_DELETE) for id, number in keys]
         return [
-            *batch.topic_deletions(image, broker, topic_ids, self._sender),
+            *batch.topic_deletions(image, broker, [self._whole(image.topics[id]) for id in topic_ids], self._sender),
             *batch.deletion(broker, stops, self._sender),
         ]
 
@@ -344,7 +353,7 @@ class Channels:
         begun = [id for id in topic_ids if id in image.topics and id not in self.states.deleting]
         if self._sender is None or not begun or (told := self._begin()) is None:
             return []
-        steps = [step for id in begun for step in self.states.delete(image, id)]
+        steps = [step for id in begun for step in self.states.delete(image, self._whole(image.topics[id]))]
         for id, channel in self._open.items():
             keys = self.states.on_broker(id, ReplicaState.DELETION_STARTED)
             new = [key for key in keys if key[0] in begun]

@@ -28,6 +28,7 @@ from moldau.broker.zookeeper.request_lines import Request
 from moldau.image.partition import Key
 from moldau.model import Code, TopicPartition
 from moldau.ports.zookeeper import ZooKeeperError
+from moldau.storage.errors import LogError
 from moldau.storage.folder import LogDir
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
@@ -206,14 +207,48 @@ class ControllerRequestHandler:
                     there[one] = log.dir
                 elif one in self._undeleted:
                     there[one] = self._undeleted[one]
+            unbegun = self._unbegun(request, codes)
             if (refusal := await self._apply(request, records)) is not None:
                 return refusal, []
+            self._delete_unbegun(unbegun)
             for at, key in enumerate(stops, 1):
                 node.replicas.stopped.stop(key)
                 if not at % REMOVED_AT_ONCE:
                     await yield_to_loop(node.world.tasks)
             request_log.done({(name, number): code for name, number, code in codes if code is not Code.NONE})
             return Code.NONE, codes
+
+    def _unbegun(
+        self, request: StopReplicaRequest, codes: Iterable[tuple[str, int, Code]]
+    ) -> dict[TopicPartition, bytes]:
+        """Partitions that are to be deleted, with their topics' ids, which have a log here of just that topic, but no
+        replica yet: this broker is about to serve, or was never told of their part."""
+        names, replicas = self._node.metadata.image.names, self._node.replicas
+        fine = {TopicPartition(name, number) for name, number, code in codes if code is Code.NONE}
+        found = {}
+        for name, number, _, delete in translation.stopped_in(request):
+            partition = TopicPartition(name, number)
+            log_here = replicas.logs.logs.get(partition)
+            id = None if log_here is None else log_here.topic_id
+            if id is None or not delete or partition not in fine or replicas.has((id, number)):
+                continue
+            if id in (names.get(name), replicas.undecided.awaited.get(partition)):
+                found[partition] = id
+        return found
+
+    def _delete_unbegun(self, partitions: Mapping[TopicPartition, bytes]) -> None:
+        """Delete the logs of those that have no replica here by now, and are to have none: without one, nothing else
+        would, and the next start would take them for strays."""
+        image, replicas, me = self._node.metadata.image, self._node.replicas, self._node.config.node_id
+        for partition, id in partitions.items():
+            assigned = image.partition(id, partition.partition)
+            is_needed = replicas.has((id, partition.partition)) or (assigned is not None and me in assigned.replicas)
+            if is_needed or partition not in replicas.logs.logs:
+                continue
+            try:
+                replicas.logs.delete_all((partition,), self._node.world.clock.wall_ms())
+            except LogError as error:
+                replicas.failed(error)
 
     def _with_offline(self, codes: list[tuple[str, int, Code]]) -> list[tuple[str, int, Code]]:
         """Codes of a StopReplica: a replica in a directory that failed can be neither stopped nor deleted."""
@@ -416,9 +451,11 @@ class ControllerRequestHandler:
         """Nobody told this broker to delete them: it was away when somebody did, or another client removed their
         znodes, or ZooKeeper is an older copy of itself. Their logs are an operator's to delete."""
         image = self._node.metadata.image
-        known = [(name, image.topics[image.names[name]]) for name in topics]
-        has, vanish = self._node.replicas.has, self._node.replicas.undecided.vanish
-        vanish(TopicPartition(name, n) for name, topic in known for n in topic.partitions if has((topic.id, n)))
+        undecided, has = self._node.replicas.undecided, self._node.replicas.has
+        known = [(name, undecided.whole(image.topics[image.names[name]])) for name in topics]
+        undecided.vanish(
+            TopicPartition(name, n) for name, topic in known for n in topic.partitions if has((topic.id, n))
+        )
 
     def _keep_replaced(self, records: Sequence[Message]) -> None:
         """A topic has another id, and nobody told this broker to delete its replicas of the one before, as whoever
@@ -427,7 +464,7 @@ class ControllerRequestHandler:
         for record in (one for one in records if isinstance(one, TopicRecord)):
             before = image.topic(record.name)
             if before is not None and before.id != record.topic_id:
-                keys = ((before.id, number) for number in before.partitions)
+                keys = ((before.id, number) for number in replicas.undecided.whole(before).partitions)
                 replicas.undecided.vanish(TopicPartition(before.name, key[1]) for key in keys if replicas.has(key))
 
     async def _look_again(self) -> None:

@@ -28,6 +28,7 @@ from moldau.broker.zookeeper.watching import Watching
 from moldau.broker.zookeeper.writer import Writer
 from moldau.controller import requests
 from moldau.controller.replies import Refused
+from moldau.image import Topic
 from moldau.model import Code
 from moldau.ports import Handle, PlaneEvents
 from moldau.ports.zookeeper import ConnectionLoss, Link, NoAuth, SessionExpired, ZooKeeper, ZooKeeperError
@@ -77,7 +78,7 @@ class ZooKeeperPlane:
         self.controller_requests = ControllerRequestHandler(node, self)
         self.election = ControllerElection(node, zk, self._news.set, lambda: self.controller_requests.controller_epoch)
         self.settings = ZnodeSettings(node, self)
-        self.channels = Channels(node, node.rules)
+        self.channels = Channels(node, node.rules, whole=self._whole)
         self.channels.on_newer_controller.append(self._refused_by_broker)
         self.channels.on_unsent.append(self.deposed)
         self.channels.on_roles_answered.append(lambda broker_id, epoch, codes: self.election.accepted_by_broker())
@@ -421,6 +422,9 @@ class ZooKeeperPlane:
         if records:
             self._next += len(records)
             await self.publisher.committed(records, self._next - 1, self.controller_requests.controller_epoch)
+
+    def _whole(self, topic: Topic) -> Topic:
+        return self._node.replicas.undecided.topic(self._node.metadata.image, topic.id) or topic
 
     @property
     def leader(self) -> tuple[int | None, int]:

@@ -321,7 +321,7 @@ def stop_replica(
     """
     draft = Draft(image)
     codes: list[tuple[str, int, Code]] = []
-    for name, number, leader_epoch, delete in _named(request):
+    for name, number, leader_epoch, delete in stopped_in(request):
         known = draft.known(name, number)
         code = Code.NONE
         if known is not None and 0 <= leader_epoch < known.leader_epoch:
@@ -338,7 +338,7 @@ def stop_replica(
 def stops(image: Image, me: int, request: StopReplicaRequest) -> list[Key]:
     """Replicas here that a request stops and leaves on disk."""
     found = []
-    for name, number, leader_epoch, delete in _named(request):
+    for name, number, leader_epoch, delete in stopped_in(request):
         topic = image.topic(name)
         known = None if topic is None else topic.partitions.get(number)
         if known is None or delete or me not in known.replicas or 0 <= leader_epoch < known.leader_epoch:
@@ -347,8 +347,8 @@ def stops(image: Image, me: int, request: StopReplicaRequest) -> list[Key]:
     return found
 
 
-def _named(request: StopReplicaRequest) -> Iterator[tuple[str, int, int, bool]]:
-    """(topic, partition, leader epoch or -1, delete)."""
+def stopped_in(request: StopReplicaRequest) -> Iterator[tuple[str, int, int, bool]]:
+    """Each replica that a broker is told to stop: (topic, partition, leader epoch or -1, delete)."""
     for old in request.ungrouped_partitions:
         yield old.topic_name, old.partition_index, -1, request.delete_partitions
     for older in request.topics:

@@ -143,9 +143,9 @@ def lets_a_topic_go_before_its_replicas(patches: Patches) -> None:
 def counts_replicas_of_the_dead_as_deleted(patches: Patches) -> None:
     real = ReplicaStates.delete
 
-    def delete(self: Any, image: Any, topic_id: bytes) -> list[ReplicaStep]:  # Any: in place of a method
-        steps = real(self, image, topic_id)
-        self._deleting[topic_id].left -= sum(step.now is ReplicaState.DELETION_INELIGIBLE for step in steps)
+    def delete(self: Any, image: Any, topic: Any) -> list[ReplicaStep]:  # Any: in place of a method
+        steps = real(self, image, topic)
+        self._deleting[topic.id].left -= sum(step.now is ReplicaState.DELETION_INELIGIBLE for step in steps)
         return steps
 
     patches.set(ReplicaStates, "delete", delete)
