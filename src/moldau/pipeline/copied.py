@@ -83,7 +83,9 @@ def translated(marks: Marks, partition: int, offset: int) -> int | None:
         return marks[0].target.get(partition) if len(marks) else None
     mark = marks[low - 1]
     if partition not in mark.source or partition not in mark.target:
-        return marks[low].target.get(partition) if low < len(marks) else None
+        # It was added in the batch after the mark, which read it from its first record on.
+        added = low < len(marks) and partition in marks[low].target
+        return mark.target.get(partition, 0) if added else None
     if low < len(marks) and partition in marks[low].exact:
         return mark.target[partition] + offset - mark.source[partition]
     return mark.target[partition]
