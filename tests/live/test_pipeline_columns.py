@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, Field, Schema
+from deltalake.schema import PrimitiveType
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit, timestamp_micros
 
@@ -82,6 +84,36 @@ def test_a_table_is_partitioned_and_keyed_by_a_column_of_any_name(rows: DataFram
     keyed.append(rows, key)
     keyed.append(rows, BatchKey("q", 1))
     assert keyed.read().num_rows == (2 if name == "a.b" else 1)
+
+
+def test_a_table_made_of_literals_takes_nulls_once_the_sql_is_another_one(spark: SparkSession, tmp_path: Path) -> None:
+    catalog = {"catalog": "c", "type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"file://{tmp_path}"}
+    sinks = [
+        TableSink(table=str(tmp_path / "delta")), TableSink(table=str(tmp_path / "parquet"), format="parquet"),
+        TableSink(table=str(tmp_path / "iceberg"), format="iceberg", options=catalog),
+        TableSink(table=str(tmp_path / "keyed"), keys=("id",), order_by=("id",)),
+    ]  # fmt: skip
+    made = "SELECT 1L AS id, coalesce(NULL, 5L) AS v, array(1L) AS l"
+    for batch, sql in enumerate(
+        [made, "SELECT 2L AS id, CAST(NULL AS LONG) AS v, array(NULL, 2L) AS l", "SELECT 3L AS id"]
+    ):
+        for sink in sinks:
+            table = open_sink(sink, "p", "")
+            table.check(spark.sql(sql), ["t"], 1)
+            assert table.write(spark.sql(sql), BatchKey("q", batch), 1).rows == 1
+
+
+def test_a_keyed_table_tells_of_nulls_that_it_refuses_before_it_is_written(spark: SparkSession, tmp_path: Path) -> None:
+    long = PrimitiveType("long")
+    DeltaTable.create(tmp_path, Schema([Field("id", long), Field("v", long, nullable=False), Field("at", long)]))
+    rows = spark.sql("SELECT 1L AS id, if(id = 1, NULL, 1L) AS v, id AS at FROM range(3)")
+    table = Upserts(tmp_path, keys=["id"], order_by=["at"], pipeline="p")
+    table.check(rows)  # the row with NULL is none that is merged
+    with pytest.raises(TableError, match=r"v may not be NULL there"):
+        table.check(rows.where("at < 2"))
+    Upserts(tmp_path, keys=["id"], order_by=["at"], delete_when="source.v IS NULL", pipeline="p").check(
+        rows.where("at < 2")
+    )
 
 
 def test_a_text_that_is_no_time_is_not_late_and_stops_no_batch(spark: SparkSession) -> None:

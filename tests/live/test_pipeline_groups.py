@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer
-from foreign import create_topic
+from confluent_kafka.admin import AdminClient, NewPartitions
+from foreign import create_topic, wait_led
 from kafka_peer import wait_until
 from pyspark.sql import SparkSession
 from tests.packages.admin.test_examples import words_of
@@ -97,6 +98,42 @@ def test_groups_stand_in_the_copy_where_they_stood_and_go_back_only_when_they_ar
     assert copy.groups("--group", "other*") == []
     assert copy.groups("--backwards") == [(app, 0, 5, "moved"), (app, 1, 18, "kept")]
     assert copy.committed(app) == [5, 18]
+
+
+def test_a_group_of_a_partition_that_was_added_misses_nothing_of_it(copy: Copy) -> None:
+    app = copy.fresh("app")
+    copy.write(copy.topic, 4)
+    assert copy.run() is Ended.DONE
+    admin = AdminClient({"bootstrap.servers": copy.bootstrap})
+    for topic in (copy.topic, copy.copy):
+        admin.create_partitions([NewPartitions(topic, 3)])[topic].result(120)
+        wait_led(copy.bootstrap, topic, 3)
+    producer = Producer({"bootstrap.servers": copy.bootstrap})
+    for number in range(25):
+        producer.produce(copy.topic, f"{number}".encode(), partition=2)
+    assert producer.flush(120) == 0
+    copy.commit(app, copy.topic, 4, 4, 3)
+    assert copy.run() is Ended.DONE
+    assert copy.committed(app) == [7, 7, 0], "no mark names the partition before it was read"
+    copy.commit(app, copy.topic, 4, 4, 25)
+    assert copy.groups()[-1] == (app, 2, 25, "moved")
+
+
+def test_a_group_is_not_moved_into_a_target_that_was_made_anew_before_something_is_copied_to_it(copy: Copy) -> None:
+    app = copy.fresh("app")
+    copy.write(copy.topic, 12)
+    assert copy.run() is Ended.DONE
+    admin = AdminClient({"bootstrap.servers": copy.bootstrap})
+    admin.delete_topics([copy.copy])[copy.copy].result(120)
+    wait_until(lambda: copy.copy not in admin.list_topics(timeout=60).topics, "the copy is gone", 120)
+    create_topic(copy.bootstrap, copy.copy, 2, 3)
+    copy.commit(app, copy.topic, 7, 12)
+    assert copy.groups() == [(app, 0, None, "not copied"), (app, 1, None, "not copied")]
+    copy.write(copy.topic, 2)
+    assert copy.run() is Ended.DONE
+    copy.commit(app, copy.topic, 14, 14)
+    assert copy.run() is Ended.DONE
+    assert copy.committed(app) == [0, 0], "what the new logs have may be of any offset before"
 
 
 def test_a_group_with_members_on_the_target_is_left_alone(copy: Copy) -> None:

@@ -83,7 +83,9 @@ def translated(marks: Marks, partition: int, offset: int) -> int | None:
         return marks[0].target.get(partition) if len(marks) else None
     mark = marks[low - 1]
     if partition not in mark.source or partition not in mark.target:
-        return marks[low].target.get(partition) if low < len(marks) else None
+        # It was added in the batch after the mark, which read it from its first record on.
+        added = low < len(marks) and partition in marks[low].target
+        return mark.target.get(partition, 0) if added else None
     if low < len(marks) and partition in marks[low].exact:
         return mark.target[partition] + offset - mark.source[partition]
     return mark.target[partition]
@@ -121,6 +123,11 @@ class KeptMarks:
     def begin_anew(self, batch: int) -> None:
         """Let the mapping begin with the mark before this batch."""
         self._store.replace(f"{self._folder}/since", str(batch).encode())
+
+    def are_of(self, target: Ends) -> bool:
+        """Whether the newest mark may be of the logs that the target has now; the next batch begins the mapping anew
+        where it is not."""
+        return not len(self) or not _made_anew(self[len(self) - 1], target)
 
     def read(self, batch: int) -> Mark | None:
         """The mark before a batch, None where there is none; BrokenPipelineFile where its file holds something else."""
@@ -168,7 +175,7 @@ class CopyMarks:
         at = {one.partition: offset for one, offset in decode(json.loads(source)).offsets.items()}
         target = self._ends(sink.cluster, sink.topic)
         before = marks.read(batch - 1) if batch else None
-        if before is not None and any(target.get(one, 0) < end for one, end in before.target.items()):
+        if before is not None and _made_anew(before, target):
             marks.begin_anew(batch)
         if batch and batch == marks.since():  # what the new logs have so far may be of any offset before
             marks.add(batch, Mark(at, dict.fromkeys(target, 0)))
@@ -187,6 +194,11 @@ class CopyMarks:
             one for one, size in sizes.items()
             if one in before.source and one in before.target and target.get(one, -1) - before.target[one] == size
         )  # fmt: skip
+
+
+def _made_anew(mark: Mark, target: Ends) -> bool:
+    """Whether logs end before where they ended: they are others."""
+    return any(target.get(one, 0) < end for one, end in mark.target.items())
 
 
 def ends_of(bootstrap: str, topic: str) -> Ends:

@@ -16,7 +16,7 @@ from moldau.client.groups import Committed, describe_groups
 from moldau.client.sync import Cluster
 from moldau.model import Code, TopicPartition
 from moldau.pipeline.coordinators import Unanswered, all_groups, at_once, by_coordinator
-from moldau.pipeline.copied import KeptMarks, translated
+from moldau.pipeline.copied import KeptMarks, ends_of, translated
 from moldau.pipeline.folder import PipelineFolder
 from moldau.pipeline.spec import Pipeline, TopicSink
 
@@ -35,7 +35,7 @@ class PositionOutcome(Enum):
     ACTIVE = "active"
     """The group has members on the target."""
     NOT_COPIED = "not copied"
-    """Nothing of the partition was copied yet."""
+    """Nothing of the partition was copied yet, or into logs of the target that are there no more."""
     REFUSED = "refused"
     """The target's coordinator refused the commit."""
 
@@ -132,8 +132,12 @@ class _Translation:
         found.unanswered.update(missing)
         before, missing = at_once(target, asked, _committed_of)
         found.unanswered.update(missing)
+        is_there = self._marks.are_of(ends_of(target, self._sink.topic))  # or it was made anew since it was marked
         judged = {
-            group: [self._judge(group, one, at, before[group], backwards) for one, at in sorted(positions.items())]
+            group: [
+                self._judge(group, one, at, before[group], backwards=backwards, is_there=is_there)
+                for one, at in sorted(positions.items())
+            ]
             for group, positions in committed.items()
             if group in before
         }
@@ -160,12 +164,19 @@ class _Translation:
         }
 
     def _judge(
-        self, group: str, partition: int, offset: int, before: dict[TopicPartition, Committed] | None, backwards: bool
+        self,
+        group: str,
+        partition: int,
+        offset: int,
+        before: dict[TopicPartition, Committed] | None,
+        *,
+        backwards: bool,
+        is_there: bool,
     ) -> MovedPosition:
         place = TopicPartition(self._sink.topic, partition)
         stands = (before or {}).get(place)
         there = stands.offset if stands is not None and stands.offset >= 0 else None
-        target = translated(self._marks, partition, offset)
+        target = translated(self._marks, partition, offset) if is_there else None
         outcome = PositionOutcome.MOVED
         if before is None:
             outcome = PositionOutcome.ACTIVE

@@ -35,6 +35,27 @@ def test_an_offset_is_that_of_the_last_mark_before_it_or_exact_where_each_record
     assert [translated(later, 1, at) for at in (0, 3, 5)] == [7, 10, 12], "a partition that was added"
 
 
+@pytest.mark.parametrize(("before", "begins"), [({0: 5}, 0), ({0: 5, 1: 7}, 7)])
+def test_a_group_of_a_partition_that_was_added_misses_nothing_of_the_batch_that_read_it_first(
+    pipeline: Pipeline, before: dict[int, int], begins: int
+) -> None:
+    """Where that batch begins, the source does not tell of the partition: it is read from its first record on."""
+    store, target = PipelineFolder(pipeline).store, dict(before)
+    copied = CopyMarks(pipeline, store, lambda bootstrap, topic: dict(target))
+    key = BatchKey("q", 0, ('{"orders": {"0": 5}}',), ('{"orders": {"0": 6, "1": 30}}',))
+    copied.begins(key, None)
+    target = {0: 6, 1: begins + 30}
+    copied.ended(line_of(key, 31))
+    (sink,) = (one for one in pipeline.sinks if isinstance(one, TopicSink))
+    assert [translated(KeptMarks(store, sink), 1, at) for at in (0, 10, 29)] == [begins] * 3
+    assert translated(KeptMarks(store, sink), 1, 30) == begins + 30
+
+
+def test_a_partition_that_nothing_was_copied_of_or_that_the_target_lacks_is_not_copied() -> None:
+    assert translated([Mark({0: 1}, {0: 1}), Mark({0: 2}, {0: 2, 1: 0})], 1, 5) is None
+    assert translated([Mark({0: 1}, {0: 1}), Mark({0: 2, 1: 9}, {0: 2})], 1, 5) is None
+
+
 class Log:
     """A source with holes and a target with what batches wrote, cut off at random."""
 

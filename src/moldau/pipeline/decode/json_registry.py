@@ -15,6 +15,7 @@ from moldau.pipeline.decode.json_schema import json_columns
 from moldau.pipeline.decode.json_values import JsonDecoder
 from moldau.pipeline.decode.prefixed import PREFIX_BYTES, Writers, WriterSchema
 from moldau.pipeline.registry.client import RegisteredSchema, Registry, RegistryError
+from moldau.spark.nullable import nullable_columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class JsonRegistryDecoding:
 
     @property
     def schema(self) -> pa.Schema:
-        return pa.schema([(one.name, nullable(one.type)) for one in self.strict])
+        return nullable_columns(self.strict)
 
     def open(self) -> JsonRegistryDecoder:
         return JsonRegistryDecoder(self.strict, self.schema, Registry(self.registry))
@@ -75,12 +76,3 @@ class JsonRegistryDecoder:
             schema_ids=pa.array(ids, pa.int32()),
             drift=found.drift,
         )
-
-
-def nullable(kind: pa.DataType) -> pa.DataType:
-    """The type with fields that may all be null: a record that could not be read has no value anywhere."""
-    if pa.types.is_struct(kind):
-        return pa.struct([(one.name, nullable(one.type)) for one in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(nullable(kind.value_type))
-    return pa.map_(kind.key_type, nullable(kind.item_type)) if pa.types.is_map(kind) else kind

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import pyarrow as pa
 from deltalake import DeltaTable, Schema, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-from deltalake.schema import Field
 from deltalake.transaction import AddAction, RemoveAction
 
+from moldau.spark.nullable import nullable_columns
 from moldau.spark.tables.columns import check_partitions, new_columns
 from moldau.spark.tables.delta_columns import (
     columns_of,
@@ -79,7 +79,7 @@ class DeltaFormat:
     def prepare(self, schema: pa.Schema, *, evolve: bool) -> None:
         """See that there is a table with these columns: make it, or add the columns it lacks when ``evolve``."""
         refuse_lossy_partitions(str(self.store), schema, self.partition_by)
-        wanted = Schema.from_arrow(schema)
+        wanted = Schema.from_arrow(nullable_columns(schema))
         table = self._open()
         if table is None:
             self.store.make_folder()
@@ -92,8 +92,7 @@ class DeltaFormat:
         more = self._new_columns(table, wanted, evolve=evolve)
         if more:
             by_name = {field.name: field for field in wanted.fields}
-            columns = [Field(name, by_name[name].type, nullable=True) for name in more]
-            table.alter.add_columns(columns, post_commithook_properties=KEEP_LOG)
+            table.alter.add_columns([by_name[name] for name in more], post_commithook_properties=KEEP_LOG)
             table.update_incremental()
 
     def check(self, schema: pa.Schema, *, evolve: bool, merged: bool = False) -> None:

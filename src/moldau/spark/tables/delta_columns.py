@@ -100,7 +100,10 @@ def required_of(there: DeltaTable) -> list[str]:
 def refuse_lacking(table: str, there: DeltaTable, ours: Iterable[str]) -> None:
     """ColumnsError where the rows lack a column that may not be null."""
     if lacking := sorted(set(required_of(there)) - set(ours)):
-        raise ColumnsError(f"table {table}: the rows lack {', '.join(lacking)}, which may not be NULL there")
+        raise ColumnsError(
+            f"table {table}: the rows lack {', '.join(lacking)}, which may not be NULL there: have them, or "
+            f"{_let_in(table, lacking[0])}"
+        )
 
 
 def refuse_nulls(store: Store, there: DeltaTable, files: Sequence[DataFile]) -> None:
@@ -125,5 +128,10 @@ def nulls_of(table: str, names: Sequence[str]) -> str:
     rule = f"{names[0]} IS NOT NULL"
     return (
         f"table {table}: {', '.join(names)} may not be NULL there, and is in some of the rows: a check of the rows "
-        f"({rule}) says what becomes of these"
+        f"({rule}) says what becomes of these, or {_let_in(table, names[0])}"
     )
+
+
+def _let_in(table: str, name: str) -> str:
+    """How the owner of a table lets nulls into a column: delta-rs has no call for it."""
+    return f"let NULL in, by Spark's ALTER TABLE delta.`{table}` ALTER COLUMN {name} DROP NOT NULL"

@@ -8,15 +8,16 @@ before it is made again. Read next: ledger.py, catalogs.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from moldau.spark.nullable import nullable_columns
 from moldau.spark.tables.catalogs import NoAnswer, answering, settings_read, with_hdfs, without_reads
-from moldau.spark.tables.columns import check_partitions, new_columns
+from moldau.spark.tables.columns import ColumnsError, check_partitions, new_columns
 from moldau.spark.tables.files import DataFile, FileLayout
 from moldau.spark.tables.ledger import LINE, LOST, LedgerEntry, LedgerError, Raced, TableError, refuse_rewind
 from moldau.spark.tables.stores import Store, open_store
@@ -66,12 +67,12 @@ class IcebergFormat:
         table = self._open()
         if table is None:
             table = self._table = self._create(schema)
-        if self._new_columns(table, schema, evolve=evolve):
+        if more := self._new_columns(table, schema, evolve=evolve):
             from pyiceberg.exceptions import CommitFailedException
 
             try:
                 with answering(self.name), table.update_schema() as update:
-                    update.union_by_name(schema)
+                    update.union_by_name(nullable_columns(pa.schema([schema.field(name) for name in more])))
             except CommitFailedException as error:
                 raise TableError(f"table {self.name} was changed by another writer, run the batch again") from error
 
@@ -86,9 +87,17 @@ class IcebergFormat:
     def _new_columns(self, table: IcebergTable, schema: pa.Schema, *, evolve: bool) -> list[str]:
         """The columns that the table lacks; TableError when the rows do not fit it."""
         check_partitions(self.name, [each.name for each in table.spec().fields], self.partition_by)
-        there = {column.name: _bare(column.type) for column in table.schema().as_arrow()}
+        columns = table.schema().as_arrow()
+        there = {column.name: _bare(column.type) for column in columns}
         ours = {column.name: _bare(column.type) for column in schema}
-        return new_columns(self.name, there, ours, evolve=evolve)
+        more = new_columns(self.name, there, ours, evolve=evolve)
+        if unmet := _unmet(columns, schema):
+            raise ColumnsError(
+                f"table {self.name}: {', '.join(unmet)} may not be NULL there, and may be in the rows: have the "
+                "transformation say what stands for NULL, as coalesce(...), or let the table have it, by Spark's "
+                f"ALTER TABLE ... ALTER COLUMN {unmet[0]} DROP NOT NULL"
+            )
+        return more
 
     def _refuse_lacking(self, schema: pa.Schema) -> None:
         """TableError where Iceberg lacks the type of a column."""
@@ -107,7 +116,7 @@ class IcebergFormat:
             self.catalog.create_namespace_if_not_exists(namespace)
             try:  # one commit, or a crash between two would leave a table that is not partitioned
                 with self.catalog.create_table_transaction(
-                    self.name, schema=schema, location=place, properties=MADE_WITH
+                    self.name, schema=nullable_columns(schema), location=place, properties=MADE_WITH
                 ) as change:
                     if self.partition_by:
                         with change.update_spec() as update:
@@ -345,6 +354,27 @@ def _is_lacking(kind: pa.DataType) -> bool:
     """Whether Iceberg would keep this type as a wider one, so that the table would not fit the rows it was made for."""
     parts = [kind.field(index).type for index in range(kind.num_fields)]
     return pa.types.is_int8(kind) or pa.types.is_int16(kind) or any(map(_is_lacking, parts))
+
+
+def _unmet(there: Iterable[pa.Field], ours: Iterable[pa.Field], parent: str = "") -> list[str]:
+    """The columns, and parts of columns, that may not be null in a table, and that rows lack or may have as null."""
+    found, rows = list[str](), {column.name: column for column in ours}
+    for column in there:
+        name, row = f"{parent}{column.name}", rows.get(column.name)
+        if not column.nullable and (row is None or row.nullable):
+            found.append(name)
+        elif row is not None:
+            found += _unmet(_parts(column.type), _parts(row.type), f"{name}.")
+    return found
+
+
+def _parts(kind: pa.DataType) -> list[pa.Field]:
+    """The fields of a struct, the elements of a list, and keys and values of a map, by Iceberg's names."""
+    if pa.types.is_struct(kind):
+        return list(kind)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return [kind.value_field.with_name("element")]
+    return [kind.key_field.with_name("key"), kind.item_field.with_name("value")] if pa.types.is_map(kind) else []
 
 
 def _bare(kind: pa.DataType) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from moldau.spark.nullable import nullable_columns
 from moldau.spark.tables.columns import check_partitions, new_columns
 from moldau.spark.tables.files import DataFile, FileLayout, folder_of, gone, now_ms, read_footers
 from moldau.spark.tables.ledger import LedgerEntry, LedgerError, Raced, TableError, refuse_removed, refuse_rewind
@@ -80,7 +81,7 @@ class ParquetFormat:
         """TableError when ``prepare`` would refuse these columns; nothing is made or changed."""
         if (newest := self._look()) is not None:
             check_partitions(str(self.store), newest.partition_by, self.partition_by)
-            new_columns(str(self.store), newest.columns, _columns(schema), evolve=evolve)
+            new_columns(str(self.store), _bare(newest.columns), _columns(schema), evolve=evolve)
 
     def last(self, pipeline: str, query_id: str) -> LedgerEntry | None:
         """The pipeline's newest line, None when it never wrote here."""
@@ -361,4 +362,9 @@ def _parts(group: Sequence[DataFile], target_bytes: int) -> Iterator[list[DataFi
 
 def _columns(schema: pa.Schema) -> dict[str, str]:
     """The columns with their types, as a version keeps them."""
-    return {column.name: str(column.type) for column in schema}
+    return {column.name: str(column.type) for column in nullable_columns(schema)}
+
+
+def _bare(columns: Mapping[str, str]) -> dict[str, str]:
+    """The columns of a version without what earlier ones said of parts that the first batch had no null in."""
+    return {name: kind.replace(" not null", "") for name, kind in columns.items()}

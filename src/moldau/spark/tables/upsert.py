@@ -48,11 +48,14 @@ class Upserts(Table):
         self.keys, self.order_by, self.delete_when = list(keys), list(order_by), delete_when
 
     def check(self, rows: DataFrame) -> None:
-        """TableError when the table is there and ``append`` would refuse the columns of these rows. Writes nothing."""
+        """TableError when the table is there and ``append`` would refuse the columns of these rows, or, where none may
+        delete, nulls in them. Writes nothing."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
         assert isinstance(self.format, DeltaFormat), "a path is a Delta table"
         self.format.check(to_arrow_schema(rows.schema, timezone="UTC"), evolve=self.evolve, merged=True)
+        if self.delete_when is None:
+            self._check_nulls(latest(rows, self.keys, self.order_by))
 
     def append(self, rows: DataFrame, key: BatchKey) -> Written:
         """Merge the batch's latest rows in, unless the table has this batch."""
