@@ -35,6 +35,15 @@ def test_each_batch_behind_is_told_once_until_what_it_lacks_comes_again() -> Non
     assert not kept
 
 
+def test_what_is_behind_one_that_was_refused_for_itself_is_told_again() -> None:
+    """Its producer has both on the same connection: the second without the first is out of order (seed 184)."""
+    kept = SequenceGaps(ManualClock())
+    kept.refused(HERE, header(3), Code.NOT_LEADER_OR_FOLLOWER)
+    assert [kept.code_behind_gap(HERE, header(n)) for n in (4, 5)] == [Code.NOT_LEADER_OR_FOLLOWER] * 2
+    kept.refused(HERE, header(4), Code.NOT_LEADER_OR_FOLLOWER)
+    assert [kept.code_behind_gap(HERE, header(n)) for n in (4, 5, 5)] == [None, Code.NOT_LEADER_OR_FOLLOWER, None]
+
+
 def test_sequence_numbers_begin_anew_behind_the_last() -> None:
     kept = SequenceGaps(ManualClock())
     kept.refused(HERE, header(LAST), Code.NOT_LEADER_OR_FOLLOWER)

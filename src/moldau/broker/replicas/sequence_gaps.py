@@ -81,10 +81,8 @@ class SequenceGaps:
         gap, base = self._gaps.get(key), header.base_sequence
         if gap is None or not _after(base, gap.first_sequence):
             self._keep(key, base, base, code)
-        else:
-            self._keep(
-                key, gap.first_sequence, base if _after(base, gap.refused_up_to) else gap.refused_up_to, gap.code
-            )
+        else:  # also where those behind it were refused before: they are behind another refusal now (seed 184)
+            self._keep(key, gap.first_sequence, base, gap.code)
 
     def code_behind_gap(self, target: ProducedPartition, header: BatchHeader) -> Code | None:
         """The code by which to refuse a batch that is out of order, or of a producer that the log does not know: that
