@@ -93,8 +93,8 @@ def test_what_is_taken_away_while_a_controller_begins_is_put_back(tmp_path: Path
             await topic(nodes, "t")
             await until(nodes.agree, "all brokers say the same")
             watching = nodes.controller.plane.watching
-            watching.close()
             await until(lambda: "t" in watching._watched, "the watch of before is set")
+            watching.close()
             write(nodes, lambda partitions: partitions.pop("1"))
             await until(lambda: "t" not in watching._watched, "the watch of before is spent")
             watching.open()
