@@ -19,7 +19,7 @@ from moldau.client.client import Client
 from moldau.client.lines import UnsupportedApi
 from moldau.client.partitioner import partition_of
 from moldau.client.world_lines import WorldLines
-from moldau.client.writing import UNTOUCHED, BatchOutcome, produce_request, producer_id, read_written
+from moldau.client.writing import UNTOUCHED, BatchOutcome, names_of, produce_request, producer_id, read_written
 from moldau.model import Code, TopicPartition
 from moldau.model.backoff import backoff_ms
 from moldau.model.value import value
@@ -377,7 +377,7 @@ class Producer:
                 line.tell(request, version=version)
                 return {lane.target: BatchOutcome(Code.NONE) for lane in lanes}
             answer = line.ask(request, version=version, timeout_ms=options.request_timeout_ms + 5_000)
-            return read_written(self.client, await answer)
+            return read_written(await answer, names_of(request))
         except UnsupportedApi as error:
             refused = BatchOutcome(error.code, message=str(error))
             return {lane.target: refused for lane in lanes}

@@ -61,10 +61,16 @@ def produce_request(
     return request, LAST_WITHOUT_IDS if NO_UUID in ids.values() else None
 
 
-def read_written(client: Client, response: ProduceResponse) -> dict[TopicPartition, BatchOutcome]:
-    """What a response says of each partition."""
+def names_of(request: ProduceRequest) -> dict[bytes, str]:
+    """The topics of a request by their ids, as its answer may name them. What the client knows of ids may be another
+    by then: a topic is made anew, and the answer of another leader has told so."""
+    return {bytes(topic.topic_id): topic.name for topic in request.topic_data}
+
+
+def read_written(response: ProduceResponse, names: Mapping[bytes, str]) -> dict[TopicPartition, BatchOutcome]:
+    """What a response says of each partition; ``names`` are those of its request."""
     return {
-        TopicPartition(topic.name or client.view.names.get(topic.topic_id, ""), p.index): BatchOutcome(
+        TopicPartition(topic.name or names.get(bytes(topic.topic_id), ""), p.index): BatchOutcome(
             Code(p.error_code), p.base_offset, p.log_append_time_ms, p.error_message
         )
         for topic in response.responses
@@ -97,7 +103,7 @@ async def produce(
                     line.tell(request, version=version)
                     return BatchOutcome(Code.NONE)
                 answer = await line.ask(request, version=version, timeout_ms=timeout_ms + 5_000)
-                written = read_written(client, answer).get(target, BatchOutcome(Code.UNKNOWN_SERVER_ERROR))
+                written = read_written(answer, names_of(request)).get(target, BatchOutcome(Code.UNKNOWN_SERVER_ERROR))
         except OSError as error:
             doubtful |= sent
             written = BatchOutcome(Code.NETWORK_EXCEPTION, message=str(error))
@@ -123,16 +129,16 @@ async def produce(
 class Sent:
     """One Produce request that is under way; ``answer`` is None where none will come or nothing was sent."""
 
-    __slots__ = ("_client", "_settled", "answer", "targets")
+    __slots__ = ("_names", "_settled", "answer", "targets")
 
     def __init__(
         self,
-        client: Client,
         targets: Iterable[TopicPartition],
         answer: Awaitable[ProduceResponse] | None,
         settled: BatchOutcome | None = None,
+        names: Mapping[bytes, str] = {},
     ) -> None:
-        self._client, self.targets, self.answer, self._settled = client, tuple(targets), answer, settled
+        self._names, self.targets, self.answer, self._settled = names, tuple(targets), answer, settled
 
     async def written(self) -> dict[TopicPartition, BatchOutcome]:
         """What became of each batch; NETWORK_EXCEPTION where nobody knows."""
@@ -140,7 +146,7 @@ class Sent:
             return dict.fromkeys(self.targets, self._settled)
         try:
             assert self.answer is not None, "something was sent, or it is settled"
-            found = read_written(self._client, await self.answer)
+            found = read_written(await self.answer, self._names)
         except OSError as error:
             return dict.fromkeys(self.targets, BatchOutcome(Code.NETWORK_EXCEPTION, message=str(error)))
         return {target: found.get(target, BatchOutcome(Code.UNKNOWN_SERVER_ERROR)) for target in self.targets}
@@ -153,27 +159,28 @@ async def begin_produce(
     try:
         await client.know_leaders(parts)
     except OSError as error:
-        return [Sent(client, parts, None, BatchOutcome(Code.LEADER_NOT_AVAILABLE, message=str(error)))]
+        return [Sent(parts, None, BatchOutcome(Code.LEADER_NOT_AVAILABLE, message=str(error)))]
     by_leader: dict[int | None, list[TopicPartition]] = {}
     for target in parts:
         by_leader.setdefault(client.view.leader(target), []).append(target)
     found = []
     for leader, targets in by_leader.items():
         if leader is None:
-            found.append(Sent(client, targets, None, BatchOutcome(Code.LEADER_NOT_AVAILABLE)))
+            found.append(Sent(targets, None, BatchOutcome(Code.LEADER_NOT_AVAILABLE)))
             continue
         try:
             line = await client.line(leader)
         except OSError as error:
-            found.append(Sent(client, targets, None, BatchOutcome(Code.LEADER_NOT_AVAILABLE, message=str(error))))
+            found.append(Sent(targets, None, BatchOutcome(Code.LEADER_NOT_AVAILABLE, message=str(error))))
             continue
         request, highest = produce_request(client, [(target, parts[target]) for target in targets], acks, timeout_ms)
         version = line.version_for(ProduceRequest, highest)
         if acks == 0:
             line.tell(request, version=version)
-            found.append(Sent(client, targets, None, BatchOutcome(Code.NONE)))
+            found.append(Sent(targets, None, BatchOutcome(Code.NONE)))
             continue
-        found.append(Sent(client, targets, line.ask(request, version=version, timeout_ms=timeout_ms + 5_000)))
+        answer = line.ask(request, version=version, timeout_ms=timeout_ms + 5_000)
+        found.append(Sent(targets, answer, names=names_of(request)))
     return found
 
 

@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import Any
 
 from moldau.client.lines import Line
-from moldau.client.writing import BatchOutcome, produce_request, producer_id, read_written
+from moldau.client.writing import BatchOutcome, names_of, produce_request, producer_id, read_written
 from moldau.history.rows import INFO, OK, Send
 from moldau.model import Code, TopicPartition
 from moldau.simulator.cluster import SimCluster
@@ -68,7 +68,7 @@ class ProducerConnection:
     def __init__(self, line: Line, leader: int) -> None:
         self.line, self.leader = line, leader
         self.is_heard = False
-        self.requests: deque[tuple[dict[TopicPartition, SequencedBatch], Any]] = deque()
+        self.requests: deque[tuple[dict[TopicPartition, SequencedBatch], dict[bytes, str], Any]] = deque()
 
 
 class PipelinedProducer(TopicWriter):
@@ -158,7 +158,7 @@ class PipelinedProducer(TopicWriter):
         )
         version = connection.line.version_for(ProduceRequest, self._highest if highest is None else highest)
         answer = connection.line.ask(request, version=version, timeout_ms=self._timeout_ms + 3_000)
-        connection.requests.append((parts, answer))
+        connection.requests.append((parts, names_of(request), answer))
         if not connection.is_heard:
             connection.is_heard = True
             self.world.tasks.spawn(self._hear(connection), "answers")
@@ -197,10 +197,10 @@ class PipelinedProducer(TopicWriter):
     async def _hear(self, connection: ProducerConnection) -> None:
         """Take the answers on a connection in their order, while requests are under way."""
         while connection.requests:
-            parts, answer = connection.requests[0]
+            parts, names, answer = connection.requests[0]
             told: dict[TopicPartition, BatchOutcome] = {}
             with suppress(OSError):
-                told = read_written(self.client, await answer)
+                told = read_written(await answer, names)
             connection.requests.popleft()
             for queue in self._queues:
                 if queue.target in parts:

@@ -15,7 +15,7 @@ from typing import Any
 
 from moldau.client.consumer import Chunk
 from moldau.client.reading import LATEST, READ_COMMITTED, list_offsets
-from moldau.client.writing import BatchOutcome, produce_request, producer_id, read_written
+from moldau.client.writing import BatchOutcome, names_of, produce_request, producer_id, read_written
 from moldau.history.rows import is_tombstone, key_of
 from moldau.model import Code, TopicPartition
 from moldau.simulator.cluster import SimCluster
@@ -138,7 +138,7 @@ class TransactionalProducer(Actor):
             request.transactional_id = self.name
             version = line.version_for(ProduceRequest, UNTOLD)
             answer = await line.ask(request, version=version, timeout_ms=TIMEOUT_MS + 1_000)
-            return read_written(self.client, answer).get(target, BatchOutcome(Code.UNKNOWN_SERVER_ERROR))
+            return read_written(answer, names_of(request)).get(target, BatchOutcome(Code.UNKNOWN_SERVER_ERROR))
         except EXPECTED_ERRORS:
             return BatchOutcome(Code.NETWORK_EXCEPTION)
 

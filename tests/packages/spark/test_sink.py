@@ -24,7 +24,6 @@ from moldau.spark.sink import check_columns
 from moldau.spark.sink_options import ROUND_ROBIN, SinkOptions, parse
 from moldau.spark.source import MoldauSource
 from moldau.wire.batch import BatchHeader, Record, read_header, records
-from tests.packages.doubles import UNUSED
 
 BASE = {"kafka.bootstrap.servers": "memory:1", "topic": "t"}
 
@@ -33,7 +32,7 @@ class Request(Sent):
     """A request whose answer is there already."""
 
     def __init__(self, outcome: dict[TopicPartition, BatchOutcome]) -> None:
-        super().__init__(UNUSED, outcome, None)
+        super().__init__(outcome, None)
         self.outcome = outcome
 
 
