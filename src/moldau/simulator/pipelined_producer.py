@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from contextlib import suppress
-from typing import Any
+from typing import NamedTuple
 
 from moldau.client.lines import Line
 from moldau.client.writing import BatchOutcome, names_of, produce_request, producer_id, read_written
@@ -27,7 +27,7 @@ from moldau.simulator.laws.sequences import OUT_OF_ORDER, Attempt, wrong_order, 
 from moldau.simulator.load import EXPECTED_ERRORS, TopicWriter
 from moldau.simulator.plan import TopicPlan
 from moldau.wire.batch import Builder
-from moldau.wire.messages.k00_produce import ProduceRequest
+from moldau.wire.messages.k00_produce import ProduceRequest, ProduceResponse
 
 IN_FLIGHT_MAX = 5
 SENDS_MAX = 1_000
@@ -62,13 +62,21 @@ class PartitionQueue:
         self.held_until_s = 0.0
 
 
+class SentRequest(NamedTuple):
+    """A request under way: its batches, the names by which its answer is read, and the answer."""
+
+    parts: dict[TopicPartition, SequencedBatch]
+    names: dict[bytes, str]
+    answer: Awaitable[ProduceResponse]
+
+
 class ProducerConnection:
     """A connection to a leader, and the requests that are under way on it in their order."""
 
     def __init__(self, line: Line, leader: int) -> None:
         self.line, self.leader = line, leader
         self.is_heard = False
-        self.requests: deque[tuple[dict[TopicPartition, SequencedBatch], dict[bytes, str], Any]] = deque()
+        self.requests: deque[SentRequest] = deque()
 
 
 class PipelinedProducer(TopicWriter):
@@ -158,7 +166,7 @@ class PipelinedProducer(TopicWriter):
         )
         version = connection.line.version_for(ProduceRequest, self._highest if highest is None else highest)
         answer = connection.line.ask(request, version=version, timeout_ms=self._timeout_ms + 3_000)
-        connection.requests.append((parts, names_of(request), answer))
+        connection.requests.append(SentRequest(parts, names_of(request), answer))
         if not connection.is_heard:
             connection.is_heard = True
             self.world.tasks.spawn(self._hear(connection), "answers")

@@ -102,7 +102,7 @@ def _decode_bytes(src: SourceText, type: str, target: str, nullable: bool) -> No
     src.add("    p = q")
 
 
-def _decode_array(src: SourceText, element: Any, target: str, nullable: bool) -> None:
+def _decode_array(src: SourceText, element: str | type[Struct], target: str, nullable: bool) -> None:
     _decode_length(src, wide=True)
     name = target.removeprefix("m.")
     src.add("if n < 0:")
@@ -121,7 +121,7 @@ def _decode_array(src: SourceText, element: Any, target: str, nullable: bool) ->
     src.depth -= 1
 
 
-def _decode_items(src: SourceText, element: Any, target: str) -> None:
+def _decode_items(src: SourceText, element: str | type[Struct], target: str) -> None:
     if isinstance(element, str) and element in FIXED:
         unpack, layout, size = _numbers(src, element, "n")
         src.add(f"{target} = list({unpack}({layout}, b, p)); p += n * {size}")
@@ -131,7 +131,7 @@ def _decode_items(src: SourceText, element: Any, target: str) -> None:
     src.add(f"{target} = items")
 
 
-def _decode_items_in_slices(src: SourceText, element: Any, target: str) -> None:
+def _decode_items_in_slices(src: SourceText, element: str | type[Struct], target: str) -> None:
     """``n`` items, with a pause whenever it is time for one."""
     if isinstance(element, str) and element in FIXED:
         unpack, layout, size = _numbers(src, element, "k")
@@ -162,7 +162,7 @@ def _numbers(src: SourceText, element: str, count: str) -> tuple[str, str, int]:
     return src.bind("U", struct.unpack_from), layout, size
 
 
-def _decode_item(src: SourceText, element: Any) -> None:
+def _decode_item(src: SourceText, element: str | type[Struct]) -> None:
     """The body of a loop: one more for ``items``."""
     src.depth += 1
     if isinstance(element, str):

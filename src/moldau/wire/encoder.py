@@ -153,7 +153,7 @@ def _encode_bytes(src: SourceText, type: str, value: str) -> None:
         src.add("o += s")
 
 
-def _encode_array(src: SourceText, element: Any, value: str) -> None:
+def _encode_array(src: SourceText, element: str | type[Struct], value: str) -> None:
     src.add(f"a = {value}")
     _encode_length(src, "len(a)", wide=True)
     if isinstance(element, str) and element in FIXED:
@@ -182,7 +182,7 @@ def _encode_array(src: SourceText, element: Any, value: str) -> None:
         src.add("    if g.spend(1): yield")
 
 
-def _encode_item(src: SourceText, element: Any) -> None:
+def _encode_item(src: SourceText, element: str | type[Struct]) -> None:
     """The body of a loop: ``x`` is appended."""
     src.depth += 1
     if isinstance(element, str):
@@ -192,7 +192,7 @@ def _encode_item(src: SourceText, element: Any) -> None:
     src.depth -= 1
 
 
-def _differs(src: SourceText, field: Field, default: Any) -> str:
+def _differs(src: SourceText, field: Field, default: object) -> str:
     """The condition that a field is not its default. Plain numbers of a struct are compared one by one, as answers
     hold a few such structs for each partition, which are seldom filled."""
     if (

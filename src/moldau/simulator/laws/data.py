@@ -23,7 +23,7 @@ from moldau.replication.laws import Memory, ReplicaSight, Sight
 from moldau.replication.roles import Role
 from moldau.simulator.cluster_observer import ClusterObserver
 from moldau.simulator.laws.compacted import CompactionLaws, LogEntry, entries, wanted
-from moldau.storage import CorruptLog
+from moldau.storage import CorruptLog, Log
 from moldau.wire import batch
 
 TAIL = 20
@@ -48,12 +48,12 @@ class LoggedBatch(NamedTuple):
 class SeenReplica(NamedTuple):
     """One replica at the last look. ``same_up_to``: its batches below were compared with the committed ones."""
 
-    log: Any
+    log: Log
     same_up_to: int
     state: tuple[Any, ...]
 
 
-def pieces(log: Any, start: int, end: int) -> list[LoggedBatch]:
+def pieces(log: Log, start: int, end: int) -> list[LoggedBatch]:
     """The batches of a log from ``start`` to ``end``, both at borders of batches; up to bytes named as corrupt,
     which nobody else is given either.
     """
@@ -71,7 +71,7 @@ def pieces(log: Any, start: int, end: int) -> list[LoggedBatch]:
     return found
 
 
-def is_corrupt(log: Any, offset: int) -> bool:  # Any: of a real node, looked at from outside
+def is_corrupt(log: Log, offset: int) -> bool:
     """Whether the log names its bytes there as corrupt: they are not served, and the operator is told."""
     try:
         log.read(offset, 1 << 30)
@@ -80,7 +80,7 @@ def is_corrupt(log: Any, offset: int) -> bool:  # Any: of a real node, looked at
     return False
 
 
-def contents(log: Any, start: int, end: int) -> bytes:
+def contents(log: Log, start: int, end: int) -> bytes:
     """All bytes of a log from ``start`` to ``end``."""
     found = b""
     while start < end:
@@ -291,7 +291,7 @@ class DataLaws:
                 if wrong:
                     self._violated(f"S10: n{broker} in {topic}: {wrong}")
 
-    def _complete(self, who: str, past: Past, log: Any) -> None:
+    def _complete(self, who: str, past: Past, log: Log) -> None:
         if log.dir.offline is not None:
             return
         if log.log_end_offset < past.true_end:
@@ -364,7 +364,7 @@ class DataLaws:
 _RUNNING = (Role.LEADER, Role.FOLLOWER)
 
 
-def _epochs(log: Any) -> str:
+def _epochs(log: Log) -> str:
     """S14: the epoch table increases strictly, and is what the batches say (a last epoch may be empty still)."""
     entries = [tuple(entry) for entry in log.epochs.entries()]
     if any(old[0] >= new[0] or old[1] >= new[1] for old, new in itertools.pairwise(entries)):

@@ -32,6 +32,7 @@ from moldau.spark.tables.delta_lines import OLD_COMMITS, before_ledgers, line_in
 from moldau.spark.tables.delta_merge import merge_small
 from moldau.spark.tables.delta_past import (
     KEEP_LOG,
+    TableCommit,
     commit_file,
     commits,
     deleted,
@@ -156,11 +157,11 @@ class DeltaFormat:
             history = commits(self.store, table, limit)
             bound: int | None = None
             for commit in history:
-                if bound is not None and commit["version"] > bound:
+                if bound is not None and commit.version > bound:
                     continue
-                if commit.get("operation") == "RESTORE":
+                if commit.said.get("operation") == "RESTORE":
                     bound = self._restored_to(table, commit)
-                entry = line_in([commit], pipeline)
+                entry = line_in(commit, pipeline)
                 if entry is not None:
                     return entry if bound is None or sequence is None else renumbered(entry, sequence)
             if limit is None or table.version() < limit:
@@ -169,17 +170,17 @@ class DeltaFormat:
                 return None  # no transaction of this name, and nothing in the last 500 commits
         return None
 
-    def _restored_to(self, table: DeltaTable, commit: Mapping[str, object]) -> int:
+    def _restored_to(self, table: DeltaTable, commit: TableCommit) -> int:
         """The version that a restore went back to; of a restore to a moment, the newest one with the same files."""
-        told = commit.get("operationParameters")
+        told = commit.said.get("operationParameters")
         version = told.get("version") if isinstance(told, Mapping) else None
         if version is not None:
             return int(version)
-        restored = int(str(commit["version"]))
+        restored = commit.version
         files = self._files_of(restored)
         for each in commits(self.store, table):
-            if each["version"] < restored and self._files_of(each["version"]) == files:
-                return int(each["version"])
+            if each.version < restored and self._files_of(each.version) == files:
+                return each.version
         raise LedgerError(
             f"{self.store}: version {restored} is a restore to a moment, and to which version cannot be told.",
             "Call table.adopt(positions) with the offsets where the table ends.",
@@ -267,13 +268,13 @@ class DeltaFormat:
         """The files that the pipeline's newest batch added; None when they are not in the table as they were."""
         table = self._open()
         for commit in [] if table is None else commits(self.store, table, OLD_COMMITS):
-            there = line_in([commit], entry.pipeline)
+            there = line_in(commit, entry.pipeline)
             if there is None or there.what == "kept":
                 continue
             if (there.query_id, there.batch_id, there.what) != (entry.query_id, entry.batch_id, "batch"):
                 return None
             assert table is not None, "it has a history"
-            version = int(commit["version"])
+            version = commit.version
             try:
                 before = set(self._paths(version - 1)) if version else set()
                 new = [path for path in self._paths(version) if path not in before]
@@ -304,9 +305,9 @@ class DeltaFormat:
     def _version_with(self, table: DeltaTable, line: LedgerEntry) -> int:
         """The version of the table that a line came with."""
         for commit in commits(self.store, table, OLD_COMMITS):
-            there = line_in([commit], line.pipeline)
+            there = line_in(commit, line.pipeline)
             if there is not None and there.sequence == line.sequence and there.what == line.what:
-                return int(commit["version"])
+                return commit.version
         raise Raced(f"the log of line {line.sequence} of pipeline {line.pipeline!r} is gone already")
 
     def _paths(self, version: int) -> list[str]:
@@ -348,14 +349,14 @@ class DeltaFormat:
         table = self._open()
         later: list[LedgerEntry] = []
         for commit in [] if table is None else commits(self.store, table):
-            if (line := commit.get(LINE)) is not None:
+            if isinstance(line := commit.said.get(LINE), str):
                 later.append(LedgerEntry.from_json(line))
-            entry = line_in([commit], pipeline)
+            entry = line_in(commit, pipeline)
             if entry is not None and entry.batch_id == batch_id and entry.what == "batch":
                 assert table is not None, "it has a history"
                 refuse_rewind(str(self.store), entry, later)
-                refuse_removed(str(self.store), entry, self._gone_since(table, int(commit["version"])))
-                return table, int(commit["version"]), entry
+                refuse_removed(str(self.store), entry, self._gone_since(table, commit.version))
+                return table, commit.version, entry
         raise LedgerError(f"{self.store}: batch {batch_id} of pipeline {pipeline!r} is not in the table's log any more")
 
     def _gone_since(self, table: DeltaTable, version: int) -> int:

@@ -5,12 +5,11 @@ Source: the Delta protocol, "Transaction Identifiers" and "Commit Provenance". R
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from deltalake import CommitProperties, DeltaTable, Transaction
 
-from moldau.spark.tables.delta_past import commits
+from moldau.spark.tables.delta_past import TableCommit, commits
 from moldau.spark.tables.files import now_ms
 from moldau.spark.tables.ledger import LINE, UNNAMED, LedgerEntry
 from moldau.spark.tables.stores import Store
@@ -30,15 +29,11 @@ def marked(entry: LedgerEntry) -> CommitProperties:
     )  # fmt: skip
 
 
-def line_in(history: Sequence[Mapping[str, object]], pipeline: str) -> LedgerEntry | None:
-    """The newest line of a pipeline that commits have."""
-    for commit in history:
-        text = commit.get(LINE)
-        if isinstance(text, str):
-            entry = LedgerEntry.from_json(text)
-            if entry.pipeline == pipeline:
-                return entry
-    return None
+def line_in(commit: TableCommit, pipeline: str) -> LedgerEntry | None:
+    """A pipeline's line in a commit, if it has one."""
+    text = commit.said.get(LINE)
+    entry = LedgerEntry.from_json(text) if isinstance(text, str) else None
+    return entry if entry is not None and entry.pipeline == pipeline else None
 
 
 def before_ledgers(store: Store, table: DeltaTable, pipeline: str, query_id: str) -> LedgerEntry | None:
@@ -52,9 +47,9 @@ def before_ledgers(store: Store, table: DeltaTable, pipeline: str, query_id: str
     if pipeline != UNNAMED:
         return None
     for commit in commits(store, table, OLD_COMMITS):
-        query, batch = commit.get("moldau.query"), commit.get("moldau.batch")
-        if query is not None and batch is not None and LINE not in commit:
-            return LedgerEntry(pipeline, -1, str(query), int(batch), None, None, 0)
+        query, batch = commit.said.get("moldau.query"), commit.said.get("moldau.batch")
+        if query is not None and batch is not None and LINE not in commit.said:
+            return LedgerEntry(pipeline, -1, str(query), int(str(batch)), None, None, 0)
     return None
 
 

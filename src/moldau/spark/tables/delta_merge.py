@@ -17,7 +17,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from moldau.spark.tables.delta_past import KEEP_LOG, commits
+from moldau.spark.tables.delta_past import KEEP_LOG, commit_file, commits
 from moldau.spark.tables.ledger import TableError
 from moldau.spark.tables.stores import Store
 
@@ -80,12 +80,10 @@ def _undo_second(
     store: Store, table: DeltaTable, name: str, before: int, paths: Callable[[int], Collection[str]]
 ) -> None:
     """Take the merge back, and TableError, where a file that it merged was merged by another one before."""
-    version = next(
-        (int(one["version"]) for one in commits(store, table, _COMMITS) if one.get(MERGED) == name), before + 1
-    )
+    version = next((one.version for one in commits(store, table, _COMMITS) if one.said.get(MERGED) == name), before + 1)
     if version == before + 1:  # nothing came between
         return
-    told = store.read(f"_delta_log/{version:020d}.json") or b""
+    told = store.read(commit_file(version)) or b""
     actions = [json.loads(line) for line in told.splitlines() if line.strip()]
     merged = {one["remove"]["path"] for one in actions if "remove" in one}
     if merged <= set(paths(version - 1)):

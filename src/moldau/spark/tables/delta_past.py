@@ -10,7 +10,7 @@ import json
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any  # what a commit says of itself is JSON, of whatever program
+from typing import NamedTuple
 
 import pyarrow as pa
 from deltalake import DeltaTable, PostCommitHookProperties
@@ -26,6 +26,13 @@ KEEP_LOG = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs
 RETENTION = "moldau.retention"
 """The property that says how long a table was told to keep its log, beside Delta's own that follow it."""
 _RETENTIONS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
+
+
+class TableCommit(NamedTuple):
+    """A version of a table, and what its commit says of itself: JSON, of whatever program."""
+
+    version: int
+    said: Mapping[str, object]
 
 
 def keep_no_longer(table: DeltaTable, hours: int) -> Mapping[str, str]:
@@ -49,10 +56,9 @@ def idle(store: Store, table: DeltaTable, hours: int) -> Sequence[str]:
     table.update_incremental()
     newest: dict[str, tuple[int, int]] = {}
     for commit in commits(store, table):
-        if isinstance(line := commit.get(LINE), str):
-            newest.setdefault(
-                LedgerEntry.from_json(line).pipeline, (int(commit["version"]), int(commit.get("timestamp", 0)))
-            )
+        if isinstance(line := commit.said.get(LINE), str):
+            at_ms = int(str(commit.said.get("timestamp", 0)))
+            newest.setdefault(LedgerEntry.from_json(line).pipeline, (commit.version, at_ms))
     return [
         name
         for name, (version, at_ms) in newest.items()
@@ -60,37 +66,37 @@ def idle(store: Store, table: DeltaTable, hours: int) -> Sequence[str]:
     ]
 
 
-def commits(store: Store, table: DeltaTable, limit: int | None = None) -> Sequence[Mapping[str, Any]]:
-    """What the newest commits of the version that is open say of themselves, newest first, each with its ``version``;
-    of the newest ``limit`` versions, or all that the log has. A commit may say nothing, and is left out.
+def commits(store: Store, table: DeltaTable, limit: int | None = None) -> Sequence[TableCommit]:
+    """The newest commits up to the version that is open, newest first: of the newest ``limit`` versions, or all that
+    the log has. A commit may say nothing, and is left out.
 
     delta-rs (1.6) only counts versions down from the open one: they are others' where a commit says nothing, or where
     another writer came since the table was opened. Its answer is right where the ends of it are.
     """
-    found = table.history(limit)
-    if found and all(_told(store, one["version"]) == _plain(one) for one in (found[0], found[-1])):
+    found = [TableCommit(int(one["version"]), _plain(one)) for one in table.history(limit)]
+    if found and all(_said(store, one.version) == one.said for one in (found[0], found[-1])):
         return found
     return list(itertools.islice(_commits_by_file(store, table.version()), limit))
 
 
-def _commits_by_file(store: Store, version: int) -> Iterator[Mapping[str, Any]]:
+def _commits_by_file(store: Store, version: int) -> Iterator[TableCommit]:
     while version >= 0 and store.size(commit_file(version)) is not None:
-        if told := _told(store, version):
-            yield {**told, "version": version}
+        if said := _said(store, version):
+            yield TableCommit(version, said)
         version -= 1
 
 
-def _told(store: Store, version: int) -> Mapping[str, Any]:
+def _said(store: Store, version: int) -> Mapping[str, object]:
     """What the commit of a version says of itself, nothing where it is gone."""
     for line in (store.read(commit_file(version)) or b"").splitlines():
-        if b'"commitInfo"' in line and isinstance(told := json.loads(line).get("commitInfo"), dict):
-            return _plain(told)
+        if b'"commitInfo"' in line and isinstance(said := json.loads(line).get("commitInfo"), dict):
+            return _plain(said)
     return {}
 
 
-def _plain(told: Mapping[str, Any]) -> Mapping[str, Any]:
+def _plain(said: Mapping[str, object]) -> Mapping[str, object]:
     """Without what is not said, and without the version, which is not the commit's to say."""
-    return {name: value for name, value in told.items() if name != "version" and value is not None}
+    return {name: value for name, value in said.items() if name != "version" and value is not None}
 
 
 def commit_file(version: int) -> str:
