@@ -136,9 +136,9 @@ class Sent:
         targets: Iterable[TopicPartition],
         answer: Awaitable[ProduceResponse] | None,
         settled: BatchOutcome | None = None,
-        names: Mapping[bytes, str] = {},
+        names: Mapping[bytes, str] | None = None,
     ) -> None:
-        self._names, self.targets, self.answer, self._settled = names, tuple(targets), answer, settled
+        self._names, self.targets, self.answer, self._settled = names or {}, tuple(targets), answer, settled
 
     async def written(self) -> dict[TopicPartition, BatchOutcome]:
         """What became of each batch; NETWORK_EXCEPTION where nobody knows."""
