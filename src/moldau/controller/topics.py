@@ -463,8 +463,8 @@ def _growing(context: DecisionContext, item: MorePartitions) -> _Growing | Probl
     now = len(topic.partitions)
     if topic.id in context.soft_state.partly_read or any(n not in topic.partitions for n in range(now or 1)):
         why = (
-            f"Some partitions of topic {item.name} have no state yet, or none that could be read: then the next controller"
-            " reads it again."
+            f"Some partitions of topic {item.name} have no state yet, or none that could be read: then the next"
+            " controller reads it again."
         )
         return Problem(Code.INVALID_PARTITIONS, why)
     if item.count == now:
