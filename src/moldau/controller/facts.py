@@ -31,6 +31,7 @@ class Problem(NamedTuple):
 
 
 FINE = Problem(Code.NONE)
+TOO_MANY = Problem(Code.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
 
 class BrokerSession(NamedTuple):

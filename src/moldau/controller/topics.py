@@ -1,4 +1,4 @@
-"""Topics: create, delete, and more partitions. Items of one request stand for themselves: a bad one harms no other.
+"""Topics: create and delete. Items of one request stand for themselves: a bad one harms no other.
 
 A new topic's records are the topic, its settings, its partitions, in this order. Deletion is one record: brokers delete
 files as they apply it, and a topic id never comes back (C8).
@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Sequence
-from itertools import chain
 
 from moldau.controller.batched import Work, batched
 from moldau.controller.config_rules import wrong_together
 from moldau.controller.configs import checked_new_configs
-from moldau.controller.facts import FINE, Decision, DecisionContext, Problem
+from moldau.controller.facts import TOO_MANY, Decision, DecisionContext, Problem
 from moldau.controller.large_topics import (
     Known,
     Parts,
@@ -29,7 +28,6 @@ from moldau.controller.placement import bad_assignment
 from moldau.controller.replies import (
     DeleteResult,
     Done,
-    PartitionsCreated,
     Refused,
     TopicResult,
     TopicsCreated,
@@ -37,10 +35,8 @@ from moldau.controller.replies import (
 )
 from moldau.controller.requests import (
     AdoptPartitions,
-    CreatePartitions,
     CreateTopics,
     DeleteTopics,
-    MorePartitions,
     NewTopic,
 )
 from moldau.controller.sizes import settings_too_large, topic_too_large
@@ -50,13 +46,10 @@ from moldau.image.partition import Partition, to_record
 from moldau.image.prepared import Prepared
 from moldau.model import NO_UUID, Code
 from moldau.model.ids import METADATA_TOPIC, is_topic_name
-from moldau.model.named import NamedTuple
 from moldau.wire.records.metadata import ConfigRecord, RemoveTopicRecord, TopicRecord
 from moldau.wire.schema import Message
 
 Created = tuple[Sequence[Message], TopicResult]
-Added = tuple[Sequence[Message], tuple[str, Problem]]
-_TOO_MANY = Problem(Code.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
 
 def create_topics(context: DecisionContext, request: CreateTopics) -> Work:
@@ -109,7 +102,7 @@ class _Creation:
 
     def _take(self, topic: NewTopic, outcome: Created | Problem) -> Created:
         if not isinstance(outcome, Problem) and self._written + len(outcome[0]) > self._most:
-            outcome = _TOO_MANY
+            outcome = TOO_MANY
         if isinstance(outcome, Problem):
             return [], TopicResult(name=topic.name, problem=outcome)
         records, result = outcome
@@ -267,7 +260,7 @@ def _assigned(context: DecisionContext, topic: NewTopic) -> Parts[tuple[Decision
         why = "A manual partition assignment was specified, but numPartitions was not set to -1."
         return context, Problem(Code.INVALID_REQUEST, why)
     if len(topic.assignments) > context.settings.max_records:
-        return context, _TOO_MANY
+        return context, TOO_MANY
     given: dict[int, tuple[int, ...]] = {}
 
     def wrong(context: DecisionContext, one: tuple[int, tuple[int, ...]]) -> Problem | None:
@@ -300,7 +293,7 @@ def _placed(context: DecisionContext, topic: NewTopic) -> Parts[tuple[DecisionCo
     if count == -1:
         count = context.settings.number(context.image, "num.partitions")
     if count > context.settings.max_records:  # refused before it is placed: the work would be done for nothing
-        return context, _TOO_MANY
+        return context, TOO_MANY
     factor = topic.replication_factor
     if factor == -1:
         factor = context.settings.number(context.image, "default.replication.factor")
@@ -398,106 +391,3 @@ def adopt_partitions(context: DecisionContext, request: AdoptPartitions) -> Deci
         named = [ConfigRecord(resource_type=2, resource_name=request.name, name=n, value=v) for n, v in request.configs]
         records = [TopicRecord(name=request.name, topic_id=id), *named, *records]
     return Decision(records, Done())
-
-
-def create_partitions(context: DecisionContext, request: CreatePartitions) -> Work:
-    """Add partitions to topics; fewer than there are is refused."""
-    addition = _Addition(context, request)
-    records, results = yield from batched(context, request.topics, addition.add, large=addition.large)
-    return Decision(records, PartitionsCreated(topics=tuple(results)))
-
-
-class _Addition:
-    """One request for more partitions, under way."""
-
-    def __init__(self, context: DecisionContext, request: CreatePartitions) -> None:
-        self._count = Counter(item.name for item in request.topics)
-        self._first = context
-        self._validate_only = request.validate_only
-        self._written = 0
-
-    def add(self, context: DecisionContext, item: MorePartitions) -> Added:
-        """Records and result of one topic."""
-        return without_pauses(context, self._add(context, item))
-
-    def large(self, item: MorePartitions) -> Callable[[DecisionContext], Parts[Added]] | None:
-        """What adds very many partitions to a topic, if this is to be done."""
-        topic = self._first.image.topic(item.name)
-        count = item.count - (0 if topic is None else len(topic.partitions))
-        if not self._first.settings.partitions_at_once < count <= self._first.settings.max_records:
-            return None
-        return lambda context: self._add(context, item)
-
-    def _add(self, context: DecisionContext, item: MorePartitions) -> Parts[Added]:
-        if self._count[item.name] > 1:
-            return [], (item.name, Problem(Code.INVALID_REQUEST, "Duplicate topic name."))
-        context, outcome, growing = yield from checked_again(
-            context, lambda now: _growing(now, item), lambda now, growing: _more(now, item, growing)
-        )
-        if not isinstance(outcome, Problem) and growing is not None:
-            partitions = context.image.topics[growing.id].partitions.values()
-            new = (one for run in outcome.runs for one in run.partitions.values())
-            outcome = topic_too_large(context.settings, chain(partitions, new)) or outcome
-        if not isinstance(outcome, Problem) and self._written + len(outcome) > context.settings.max_records:
-            outcome = _TOO_MANY
-        if isinstance(outcome, Problem):
-            return [], (item.name, outcome)
-        self._written += len(outcome)
-        return [] if self._validate_only else outcome, (item.name, FINE)
-
-
-class _Growing(NamedTuple):
-    """A topic that is to have more partitions: how many it has, and how many replicas each."""
-
-    id: bytes
-    now: int
-    factor: int
-
-
-def _growing(context: DecisionContext, item: MorePartitions) -> _Growing | Problem:
-    topic = context.image.topic(item.name)
-    if topic is None:
-        return Problem(Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
-    if topic.id in context.soft_state.marked_for_deletion:
-        return Problem(Code.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
-    now = len(topic.partitions)
-    if topic.id in context.soft_state.partly_read or any(n not in topic.partitions for n in range(now or 1)):
-        why = (
-            f"Some partitions of topic {item.name} have no state yet, or none that could be read: then the next"
-            " controller reads it again."
-        )
-        return Problem(Code.INVALID_PARTITIONS, why)
-    if item.count == now:
-        return Problem(Code.INVALID_PARTITIONS, f"Topic already has {now} partition(s).")
-    if item.count < now:
-        why = f"The topic {item.name} currently has {now} partition(s); {item.count} would not be an increase."
-        return Problem(Code.INVALID_PARTITIONS, why)
-    added = item.count - now
-    if added > context.settings.max_records:
-        return _TOO_MANY
-    if item.assignments is not None and len(item.assignments) != added:
-        why = (
-            f"Attempted to add {added} additional partition(s), but only {len(item.assignments)} assignment(s) were "
-            "specified."
-        )
-        return Problem(Code.INVALID_REPLICA_ASSIGNMENT, why)
-    return _Growing(topic.id, now, len(topic.partitions[0].original_replicas))
-
-
-def _more(
-    context: DecisionContext, item: MorePartitions, growing: _Growing
-) -> Parts[tuple[DecisionContext, Prepared | Problem]]:
-    """The records of a topic's new partitions, with pauses."""
-    replicas: Placed | Problem
-    if item.assignments is None:
-        context, replicas = yield from placed(context, item.count - growing.now, growing.factor)
-        if isinstance(replicas, Problem):
-            return context, replicas
-    else:
-        replicas = list(item.assignments)
-        context, problem = yield from checked(
-            context, replicas, lambda context, one: bad_assignment(context.image, one, growing.factor)
-        )
-        if problem is not None:
-            return context, problem
-    return (yield from made(context, (), growing.id, growing.now, replicas))
