@@ -16,6 +16,7 @@ from moldau.model.named import NamedTuple
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import (
     EPOCH_MAX,
+    INT_MAX,
     BadZnode,
     Payload,
     as_digits,
@@ -31,6 +32,7 @@ SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 LEVEL_MAX = 2**15 - 1
 """The highest level of a feature that a request can carry."""
 
+_WHOLE = {int}
 _ENDPOINT = re.compile(r"([\w.-]+)://(?:\[([0-9a-fA-F:.%]+)\]|([^\[\]/]*)):(-?[0-9]{1,5})\Z")
 
 
@@ -250,20 +252,16 @@ def parse_topic(name: str, data: bytes | None) -> TopicZnode:
     path = paths.topic(name)
     found = parsed(path, data)
     found.version(1)
-    lists = {}
-    for key in ("partitions", "adding_replicas", "removing_replicas"):
-        inner = found.inner(key).values
-        lists[key] = {_number(path, number): as_integers(path, f"{key} {number}", inner[number]) for number in inner}
-    adding, removing = lists["adding_replicas"], lists["removing_replicas"]
+    placed = _replica_lists(found, "partitions")
+    adding, removing = _replica_lists(found, "adding_replicas"), _replica_lists(found, "removing_replicas")
     partitions = {}
-    for number, replicas in sorted(lists["partitions"].items()):
+    for number, replicas in sorted(placed.items()):
         if not replicas or len(set(replicas)) != len(replicas) or min(replicas) < 0:
             raise BadZnode(path, f"partition {number} has replicas {list(replicas)}: different brokers are expected")
-        partitions[number] = ReplicaAssignment(replicas, adding.get(number, ()), removing.get(number, ()))
-        for key, moving in (("adding_replicas", adding), ("removing_replicas", removing)):
-            some = moving.get(number, ())
-            if len(set(some)) != len(some) or not set(some) <= set(replicas):
-                raise BadZnode(path, f"{key} {number}: {list(some)!r:.100} are not some of {list(replicas)!r:.100}")
+        if number in adding or number in removing:
+            partitions[number] = _moving(path, number, replicas, adding.get(number, ()), removing.get(number, ()))
+        else:
+            partitions[number] = ReplicaAssignment(replicas)
     id = _id(found, "topic_id")
     if id == NO_UUID:
         raise BadZnode(path, "topic_id is the one that means no topic")
@@ -393,6 +391,27 @@ def _id(found: Payload, key: str) -> bytes | None:
         return uuid_bytes(found.text(key))
     except ValueError as error:
         raise BadZnode(found.path, f"{key}: {error}") from None
+
+
+def _replica_lists(found: Payload, key: str) -> dict[int, tuple[int, ...]]:
+    """What stands under a key of a topic's znode: lists of broker ids by partition."""
+    lists: dict[int, tuple[int, ...]] = {}
+    for number, listed in found.inner(key).values.items():
+        if type(listed) is list and {*map(type, listed)} == _WHOLE and max(listed) <= INT_MAX >= -min(listed):
+            lists[_number(found.path, number)] = tuple(listed)
+        else:
+            lists[_number(found.path, number)] = as_integers(found.path, f"{key} {number}", listed)
+    return lists
+
+
+def _moving(
+    path: str, number: int, replicas: tuple[int, ...], adding: tuple[int, ...], removing: tuple[int, ...]
+) -> ReplicaAssignment:
+    """The assignment of a partition whose replicas move."""
+    for key, some in (("adding_replicas", adding), ("removing_replicas", removing)):
+        if len(set(some)) != len(some) or not set(some) <= set(replicas):
+            raise BadZnode(path, f"{key} {number}: {list(some)!r:.100} are not some of {list(replicas)!r:.100}")
+    return ReplicaAssignment(replicas, adding, removing)
 
 
 def _number(path: str, text: str) -> int:
