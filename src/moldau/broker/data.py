@@ -362,7 +362,7 @@ class DataSide:
         at_once = max(self._world.step // RETAINED, 1)
         now_ms = self._world.clock.wall_ms()
         await run_in_slices(self._world.tasks, self.log_dirs.retention_in_slices(now_ms, at_once))
-        await run_in_slices(self._world.tasks, self.replicas.fetchers.starts_moved())
+        await run_in_slices(self._world.tasks, self.replicas.fetchers.starts_moved_in_slices())
 
         async def remove(dir: LogDir) -> None:
             for checkpoint in await run_in_slices(self._world.tasks, self.log_dirs.passed_in_slices(dir)):

@@ -204,9 +204,11 @@ def test_an_id_that_a_client_made_up_is_no_reason_to_leave_ids_out(id: int, pass
     held.known_producers._by_id[id] = None
     unread: Any = Held(ID)
     unread.known_producers = None
-    ops = result_of(restoring.passed_producer_ids(found, [unread, held], 1, behind=0))
+    ops = result_of(restoring.passed_producer_ids_in_slices(found, [unread, held], 1, behind=0))
     assert bool(ops) is passed
-    assert result_of(restoring.passed_producer_ids(found, [], 1, behind=1)), "the epochs say that it is an older copy"
+    assert result_of(restoring.passed_producer_ids_in_slices(found, [], 1, behind=1)), (
+        "the epochs say that it is an older copy"
+    )
     if passed:
         (op,) = ops
         assert isinstance(op, Set)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from moldau.image import Delta, Image, image_from
-from moldau.image.prepared import Prepared, prepared
+from moldau.image.prepared import Prepared, prepared_in_slices
 from moldau.wire.schema import Message
 
 K = TypeVar("K")
@@ -46,7 +46,7 @@ class MetadataCache:
         """``watcher(image, delta)`` is called after every batch that changed something, from the start."""
         self._watchers.append(watcher)
 
-    def release(self, me: int) -> Generator[None, None, None]:
+    def release_in_slices(self, me: int) -> Generator[None, None, None]:
         """Let the listeners of broker ``me`` act: called once the image is new enough that nothing in it is of an
         earlier life of this node.
 
@@ -82,7 +82,7 @@ class MetadataCache:
     def _carry_out(self, records: Sequence[Message], offset: int, epoch: int) -> Iterator[None]:
         yield from self._begin()
         if not isinstance(records, Prepared):  # else this node decided them
-            records = yield from prepared(records, self._at_once)
+            records = yield from prepared_in_slices(records, self._at_once)
         delta = Delta()
         self.image.apply_all(records, offset, delta)
         yield from self._publish(delta, offset, epoch)

@@ -27,7 +27,7 @@ from moldau.broker.network.serving import (
     SLICES_FROM_BYTES,
     Encoded,
     Slot,
-    decode_kept,
+    decode_kept_in_slices,
     encoded,
     freed,
     items_max,
@@ -226,7 +226,7 @@ class Connection(Regulated):
             return
         work.close()
         size = len(frame) - start
-        kept = decode_kept(self._receive_buffer, frame, start, header, most)
+        kept = decode_kept_in_slices(self._receive_buffer, frame, start, header, most)
         self._begin(kept, header, lambda found: self._serve(found, header, size, is_kept=True), is_large=True)
 
     def _begin(

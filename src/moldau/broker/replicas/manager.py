@@ -51,7 +51,7 @@ from moldau.replication.facts import Assignment
 from moldau.replication.partition import Partition
 from moldau.replication.roles import Role
 from moldau.storage import Appended, DirOffline, DiskFull, Given, LogConfig, LogError, ValidatedBatches
-from moldau.storage.strays import make_way, sort_out
+from moldau.storage.strays import make_way, sort_out_in_slices
 
 log = logging.getLogger(__name__)
 
@@ -204,7 +204,7 @@ class ReplicaManager:
                 self._assign(change.topic, change.after, is_new)
                 if pace.spent(spent):
                     yield
-        yield from self.stopped.begin(image, self._assign)
+        yield from self.stopped.begin_in_slices(image, self._assign)
         if delta.brokers:
             yield from self._brokers_changed(set(delta.brokers))
 
@@ -217,7 +217,7 @@ class ReplicaManager:
         at_once, now_ms = STRAYS_AT_ONCE * self.deps.world.step, self._clock.wall_ms()
         topics = self.image.topics.keys() | self.undecided.awaited.values()
         assigned = partial(self.undecided.topic_of_replica, self.image, self.me)
-        for sentence in (yield from sort_out(self.logs, topics, assigned, now_ms, at_once)):
+        for sentence in (yield from sort_out_in_slices(self.logs, topics, assigned, now_ms, at_once)):
             log.warning("%s", sentence)
         self.alter_log_dirs.wake()
         self._schedule_sweep()

@@ -113,7 +113,7 @@ class FetchReader:
         if partition is not None:
             self._unwatch(partition)
 
-    def forget_all(self) -> Generator[None, None, None]:
+    def _forget_all_in_slices(self) -> Generator[None, None, None]:
         """Nobody asks again: partitions and their reader know each other, and would wait for the collector."""
         self.unread.clear()
         self.uncounted.clear()
@@ -215,15 +215,15 @@ class FetchReader:
         self.replicas.purgatory.park(wait, max(params.max_wait_ms, DISK_WAIT_MS) if for_disk else params.max_wait_ms)
         return wait.answer
 
-    def fetch_at_once(self, params: FetchParams) -> Generator[None, None, FetchResponse]:
+    def fetch_now_in_slices(self, params: FetchParams) -> Generator[None, None, FetchResponse]:
         """The answer with what there is, for more partitions than one turn of the loop should look at: with pauses."""
         self.params = params
         self.asked_ms = self.replicas.deps.world.clock.monotonic_ms()
         yield from self.count_unnamed_in_slices()
-        return (yield from self.answer_at_once())
+        return (yield from self.answer_now_in_slices())
 
-    def answer_at_once(self) -> Generator[None, None, FetchResponse]:
-        """As ``fetch_at_once``, with the parameters of the fetch that has come last."""
+    def answer_now_in_slices(self) -> Generator[None, None, FetchResponse]:
+        """As ``fetch_now_in_slices``, with the parameters of the fetch that has come last."""
         progress = FetchProgress(self.params.max_bytes)
         self.being_read = True
         try:
@@ -287,7 +287,7 @@ class FetchReader:
     def respond_in_slices(self, found: list[tuple[FetchPartition, Data]]) -> Generator[None, None, FetchResponse]:
         """As ``respond``, with pauses; nothing is left in ``found``."""
         found += self._rest(found)
-        return (yield from self._build_on(found, lambda piece: piece))
+        return (yield from self._build_in_slices(found, lambda piece: piece))
 
     def respond(self, found: list[tuple[FetchPartition, Data]]) -> FetchResponse:
         """The response from what a look found: everything asked, or in a session what is new."""
@@ -301,14 +301,14 @@ class FetchReader:
         return [(partition, nothing_new(partition)) for key, partition in self.parts.items() if key not in seen]
 
     def build(self, found: list[tuple[FetchPartition, Data]]) -> FetchResponse:
-        """All of ``_build_on``, at once."""
+        """All of ``_build_in_slices``, at once."""
         topics: Topics = {}
         response = FetchResponse(session_id=self.session_id)
         self._put(found, response, topics)
         response.responses = list(topics.values())
         return response
 
-    def _build_on(self, found: Found, told: Callable[[Found], Found]) -> Generator[None, None, FetchResponse]:
+    def _build_in_slices(self, found: Found, told: Callable[[Found], Found]) -> Generator[None, None, FetchResponse]:
         """Group by topic what of it is to be ``told``. Pauses after some partitions, and takes them out of ``found``,
         which is long to free."""
         topics: Topics = {}
@@ -370,7 +370,7 @@ class FetchReader:
         if self.waiting is not None:
             self.waiting.expire()
         self.closed = True
-        forgetting = self.forget_all()
+        forgetting = self._forget_all_in_slices()
         self._forget_some(forgetting)
 
     def _forget_some(self, forgetting: Generator[None, None, None]) -> None:
@@ -379,8 +379,8 @@ class FetchReader:
             return
 
     def _forget_all(self) -> None:
-        """All of ``forget_all``, at once. The collector, for which they would wait, comes once in fifty million
-        objects: six idle consumers of 300 partitions took 1.5 MB a second."""
+        """All of ``_forget_all_in_slices``, at once. The collector, for which they would wait, comes once in fifty
+        million objects: six idle consumers of 300 partitions took 1.5 MB a second."""
         for partition in self.parts.values():
             self._unwatch(partition)
         self._clear()
@@ -463,7 +463,7 @@ class DelayedFetch:
 
     async def _go_on(self) -> None:
         reader = self._reader
-        tasks, work = reader.replicas.deps.world.tasks, reader.answer_at_once()
+        tasks, work = reader.replicas.deps.world.tasks, reader.answer_now_in_slices()
         is_follower = reader.params.replica_id >= 0
         try:
             response = await (

@@ -53,7 +53,7 @@ class FetchSession(FetchReader):
         if self._opening:
             self._opening = False
             return (yield from super().respond_in_slices(found))
-        return (yield from self._build_on(found, _news))
+        return (yield from self._build_in_slices(found, _news))
 
 
 def _news(found: Found) -> Found:
