@@ -203,8 +203,8 @@ class ControllerRequestHandler:
             stops = translation.stops(image, me, request)
             logs = node.replicas.logs.logs
             for name, number, _ in codes:
-                if (log := logs.get(one := TopicPartition(name, number))) is not None:
-                    there[one] = log.dir
+                if (partition_log := logs.get(one := TopicPartition(name, number))) is not None:
+                    there[one] = partition_log.dir
                 elif one in self._undeleted:
                     there[one] = self._undeleted[one]
             unbegun = self._unbegun(request, codes)
