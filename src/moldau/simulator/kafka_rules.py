@@ -49,7 +49,7 @@ class KafkaPartition(Partition):
 class KafkaRules(Rules):
     """One life of one broker's."""
 
-    machine = KafkaPartition
+    machine_class = KafkaPartition
     sends_type = False
     resends_when_stale = False
 

@@ -78,7 +78,7 @@ class ReplicaManager:
     def __init__(self, deps: ReplicaManagerDeps) -> None:
         self.deps = deps
         self.me, self.logs = deps.me, deps.logs
-        self.machine = Partition  # the class of replicas' state machines; ZooKeeper mode puts another here
+        self.machine_class: type[Partition] = Partition  # ZooKeeper mode puts another one here, before replicas begin
         self.purgatory = DelayedOperationPurgatory(deps.world)
         self.examinations = Examinations(deps.world, deps.requests)
         self.brokers = BrokersSeen(deps.me, deps.broker_epoch)
@@ -284,7 +284,7 @@ class ReplicaManager:
         if not found.awaits_folder:
             self.unreachable.pop(key, None)
         limits = self._configs.limits(self.image, partition.topic)
-        machine = self.machine(self.me, found, self.brokers, limits, found.high_watermark)
+        machine = self.machine_class(self.me, found, self.brokers, limits, found.high_watermark)
         found.high_watermark = machine.high_watermark
         replica = Replica(partition, key, found, machine, self.traffic.of(partition.topic))
         self.by_key[key] = self.by_partition[partition] = replica

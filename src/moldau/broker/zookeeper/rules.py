@@ -25,8 +25,8 @@ Roles = list[tuple[str, bytes, int, Code]]
 class Rules:
     """One broker's. Each method returns what the function of its name in ``translation.py`` does."""
 
-    machine: type[Partition] = Partition
-    """What its replicas are."""
+    machine_class: type[Partition] = Partition
+    """The class of its replicas' state machines."""
     sends_type = True
     """Whether its requests as a controller say in ``type`` whether they hold everything; those of Apache Kafka's
     controllers in ZooKeeper mode do not."""
