@@ -283,7 +283,7 @@ class Connection(Regulated):
         self.waiting.asked(header.api_key)
         quotas, account = listener.quotas, None
         if quotas is not None and quotas.active:
-            account = charge(quotas, listener.world.clock, header, (request, size, listener.kind))
+            account = charge(quotas, listener.world.clock, header, request, size=size, listener_kind=listener.kind)
             context.charge = account
         try:
             result = listener.handler(header.api_key)(request, context)
