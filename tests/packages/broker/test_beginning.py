@@ -96,3 +96,19 @@ def test_a_second_registration_while_it_begins_waits_for_the_same_end() -> None:
         pass
     assert broker.done == WHOLE
     assert not list(one)
+
+
+def test_clients_are_told_of_a_change_before_all_who_act_on_it_have_heard_and_those_who_watch_hear_first() -> None:
+    metadata, broker = begun()
+    for _ in metadata.release_in_slices(1):
+        pass
+    heard: list[list[tuple[int, int]]] = []
+    metadata.watch(lambda image, delta: heard.append(broker.done[MANY:]))
+    rest = metadata.committed([led_by_another(number) for number in range(MANY)], 2 * MANY, 1)
+    assert rest is not None
+    assert heard == [[]]
+    assert broker.done[MANY:] == [(0, 2)]
+    assert all(metadata.image.at((ID, number)).leader == 2 for number in range(MANY))
+    for _ in rest:
+        pass
+    assert broker.done[MANY:] == [(number, 2) for number in range(MANY)]
