@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from moldau.broker.network.charging import Charge, charge
 from moldau.broker.network.context import Context
 from moldau.broker.network.listener_state import ListenerState
-from moldau.broker.network.memory import ANSWERED_HERE, ASKING, FETCH, LongWork
+from moldau.broker.network.memory import ANSWERED_HERE, FETCH, READ_ONLY, LongWork
 from moldau.broker.network.parked import session_of
 from moldau.broker.network.regulating import UNANSWERED_MAX, Regulated
 from moldau.broker.network.serving import (
@@ -164,7 +164,8 @@ class Connection(Regulated):
                 break
             if listener.turn.is_over and self._waits_for_turn(size):
                 break
-            if size > 1 and came[start + 5] in ASKING and not memory.may_ask(self):
+            # The low byte of its api key, which is all of it for what is served.
+            if size > 1 and came[start + 5] in READ_ONLY and not memory.may_begin_read(self):
                 self._refused_room = True
                 break
             if listener.early is not None and listener.comes_too_early(self, came[start + 4 : stop]):
