@@ -254,13 +254,13 @@ def test_a_role_under_an_epoch_that_has_been_is_named_once_and_waits_where_it_is
     assert (
         caplog.text.count("t-0: leader epoch 3 is older than 7 of the log here: the data of ZooKeeper are older") == 1
     )
-    assert [code for *_, code in told] == [Code.NONE]
-    assert [code for *_, code in own_logs.held_back(found, records, told)] == [Code.FENCED_LEADER_EPOCH]
+    assert [one.code for one in told] == [Code.NONE]
+    assert [one.code for one in own_logs.held_back(found, records, told)] == [Code.FENCED_LEADER_EPOCH]
     assert [one.leader for one in records if isinstance(one, PartitionRecord)] == [NO_LEADER]
     assert not list(own_logs.outdated(role("u"), logs, told)), "a log of this very epoch is none of a later one"
     others: Any = {TopicPartition("t", 0): Held(bytes(16), 7)}
     assert not list(own_logs.outdated(role("t"), others, told)), "of another topic"
-    stale = [(name, id, number, Code.STALE_CONTROLLER_EPOCH) for name, id, number, _ in told]
+    stale = [one._replace(code=Code.STALE_CONTROLLER_EPOCH) for one in told]
     assert not list(own_logs.outdated(request, logs, stale)), "an old request that comes late says nothing of ZooKeeper"
 
 

@@ -9,17 +9,14 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 
 from moldau.broker.zookeeper import translation
+from moldau.broker.zookeeper.outcomes import RoleOutcome, StopOutcome
 from moldau.image import Image
 from moldau.image.partition import Key
-from moldau.model import Code
 from moldau.replication.partition import Partition
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest
 from moldau.wire.schema import Message
-
-Roles = list[tuple[str, bytes, int, Code]]
-"""Topic name, topic id, partition and code of what LeaderAndIsr gives."""
 
 
 class Rules:
@@ -36,7 +33,7 @@ class Rules:
 
     def leader_and_isr(
         self, image: Image, me: int, request: LeaderAndIsrRequest, stopped: Container[Key]
-    ) -> tuple[list[Message], Roles]:
+    ) -> tuple[list[Message], list[RoleOutcome]]:
         return translation.leader_and_isr(image, me, request, stopped)
 
     def unnamed(self, image: Image, request: UpdateMetadataRequest) -> list[str]:
@@ -49,5 +46,5 @@ class Rules:
 
     def stop_replica(
         self, image: Image, me: int, request: StopReplicaRequest
-    ) -> tuple[list[Message], list[tuple[str, int, Code]]]:
+    ) -> tuple[list[Message], list[StopOutcome]]:
         return translation.stop_replica(image, me, request)
