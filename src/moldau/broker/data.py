@@ -113,11 +113,12 @@ class DataSide:
         self.replicas: ReplicaManager
         self._coordinator: Coordinator | None = None
         self.loaded = False
-        """Whether replicas and coordinator are there."""
+        """Whether every log was loaded: replicas and coordinator are there."""
         self.cleaning = LogCleaner(node.world, self.log_dirs, node.config)
         self._probes = DiskProbes()
-        self._stopped = self._loading = False
-        self._loaded = asyncio.Event()
+        self._stopped = False
+        self._load_ended: asyncio.Event | None = None
+        """Set when the load that was begun has ended, well or not; None before one is begun."""
         self._reading_producers = False
         self._busy: set[tuple[str, LogDir]] = set()
         """Passes that wait for the disk of a directory."""
@@ -138,11 +139,11 @@ class DataSide:
     async def load(self) -> None:
         """Load every log on worker threads: the quorum goes on meanwhile, and health pages tell that the node lives.
         LogError says why not."""
-        self._loading = True
+        self._load_ended = asyncio.Event()
         try:
             await self._load()
         finally:
-            self._loaded.set()
+            self._load_ended.set()
 
     async def _load(self) -> None:
         node = self._node
@@ -362,7 +363,7 @@ class DataSide:
         at_once = max(self._world.step // RETAINED, 1)
         now_ms = self._world.clock.wall_ms()
         await run_in_slices(self._world.tasks, self.log_dirs.retention_in_slices(now_ms, at_once))
-        await run_in_slices(self._world.tasks, self.replicas.fetchers.starts_moved())
+        await run_in_slices(self._world.tasks, self.replicas.fetchers.starts_moved_in_slices())
 
         async def remove(dir: LogDir) -> None:
             for checkpoint in await run_in_slices(self._world.tasks, self.log_dirs.passed_in_slices(dir)):
@@ -474,8 +475,8 @@ class DataSide:
         Returns when no pass works on a log.
         """
         self._stopped = True
-        if self._loading:
-            await self._loaded.wait()
+        if self._load_ended is not None:
+            await self._load_ended.wait()
         if not self.loaded:
             return
         self.cleaning.stop()

@@ -22,8 +22,8 @@ U = TypeVar("U")
 Rest = TypeVarTuple("Rest")
 
 WORKS_AT_ONCE = 8
-"""So many clients' questions of a kind are begun: each holds what it has made so far. One goes on in each turn of the
-loop, of each kind in its turn."""
+"""So many clients' read-only requests of a kind are begun: each holds what it has made so far. One goes on in each turn
+of the loop, of each kind in its turn."""
 TURN_MS = 5
 """Work that has gone on for so long in one turn of the loop goes on in the next one."""
 
@@ -106,7 +106,7 @@ async def run_in_slices(
 
 
 async def answer_in_slices(tasks: Tasks, kind: int, work: Generator[None, None, T]) -> T:
-    """As ``run_in_slices``, for what a client asks about what is there: of these there may be thousands, and each has
+    """As ``run_in_slices``, for a client's read-only request: of these there may be thousands, and each has
     its turns behind the others of its ``kind``, which is its request's api key. What the node does for itself, and what
     changes something, stands behind none of them.
     """
@@ -144,20 +144,22 @@ class Pace:
         return now_ms - self._began_ms >= TURN_MS
 
 
-def at_once_or_in_slices(tasks: Tasks, work: Generator[None, None, T], *, asks: int | None = None) -> T | Awaitable[T]:
-    """What ``work`` returns, when it never pauses; else an awaitable of it. ``asks``: the kind of a question, as in
-    ``answer_in_slices``."""
+def at_once_or_in_slices(
+    tasks: Tasks, work: Generator[None, None, T], *, read_kind: int | None = None
+) -> T | Awaitable[T]:
+    """What ``work`` returns, when it never pauses; else an awaitable of it. ``read_kind``: of a read-only request, its
+    ``kind`` in ``answer_in_slices``."""
     try:
         next(work)
     except StopIteration as end:
         found: T = end.value
         return found
-    return _in_later_slices(tasks, work, asks)
+    return _in_later_slices(tasks, work, read_kind)
 
 
-async def _in_later_slices(tasks: Tasks, work: Generator[None, None, T], asks: int | None) -> T:
+async def _in_later_slices(tasks: Tasks, work: Generator[None, None, T], read_kind: int | None) -> T:
     await yield_to_loop(tasks)
-    return await (run_in_slices(tasks, work) if asks is None else answer_in_slices(tasks, asks, work))
+    return await (run_in_slices(tasks, work) if read_kind is None else answer_in_slices(tasks, read_kind, work))
 
 
 def run_to_end_if_short(work: Generator[None, None, T], is_short: bool) -> T | Generator[None, None, T]:

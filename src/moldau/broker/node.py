@@ -194,7 +194,7 @@ class Node:
         """Bind the listeners and take part in the control plane. In KRaft mode this is before logs are loaded: after a
         power cut of the whole site that may take minutes, and brokers need controllers meanwhile."""
         if not self.config.is_broker:
-            for _ in self.metadata.release(self.config.node_id):
+            for _ in self.metadata.release_in_slices(self.config.node_id):
                 raise AssertionError("a controller has nothing to begin")
         for endpoint in self.config.listeners:
             if self.config.is_controller or endpoint.name not in self.config.controller_listener_names:
@@ -216,7 +216,7 @@ class Node:
             return False
         self.data.start()
         # After the replicas, which subscribed when they were loaded.
-        self.metadata.subscribe(self.state_change_log.carried_out)
+        self.metadata.subscribe(self.state_change_log.carried_out_in_slices)
         return True
 
     def _listener(self, endpoint: EndPoint) -> SocketListener:
@@ -314,7 +314,7 @@ class Node:
     async def open_to_clients(self) -> None:
         """The image covers our own registration: carry it out, in turns, for a controller in this process goes on, and
         so do heartbeats. Then clients and brokers may come, and the controller may let us in."""
-        await run_in_slices(self.world.tasks, self.metadata.release(self.config.node_id))
+        await run_in_slices(self.world.tasks, self.metadata.release_in_slices(self.config.node_id))
         await self._admit()
 
     async def _admit(self) -> None:

@@ -158,14 +158,16 @@ class ActiveController:
         role must end after it, for its working image holds them. Who asked for more than that part is told so too, when
         its rest is asked for."""
         rest = next((rest for end, rest in self._parts if end == offset), None)
-        if rest is not None:
+        if rest is None:
+            concerned = [waiting for waiting in self._waiting if waiting.offset == offset]
+        else:
             self._denied = rest, reply
-        for waiting in self._waiting:
-            # The first: those after it only wait until what they saw is true.
-            if waiting.offset == offset if rest is None else waiting.rest is rest:
-                self._waiting.remove(waiting)
-                return [(waiting.token, reply)]
-        return []
+            concerned = [waiting for waiting in self._waiting if waiting.rest is rest]
+        if not concerned:
+            return []
+        asked = concerned[0]  # those after it only wait until what they saw is true
+        self._waiting.remove(asked)
+        return [(asked.token, reply)]
 
     def mark_for_deletion(self, topic_ids: frozenset[bytes]) -> None:
         """Remember which topics' deletion waits (TD-1): they are not grown, moved or elected for meanwhile."""

@@ -27,6 +27,7 @@ from moldau.controller.requests import (
 from moldau.image.registration import Broker, Controller, broker_record, controller_record
 from moldau.image.snapshot import METADATA_VERSION
 from moldau.model import Code
+from moldau.model.named import NamedTuple
 from moldau.wire.records.metadata import BrokerRegistrationChangeRecord, NoOpRecord, UnregisterBrokerRecord
 from moldau.wire.schema import Message
 
@@ -154,6 +155,15 @@ def has_valid_session(context: DecisionContext, broker: Broker) -> bool:
     return session.contact_ms + context.settings.session_timeout_ms >= context.facts.now_ms
 
 
+class _HeartbeatOutcome(NamedTuple):
+    """What a heartbeat does to how its broker stands. ``then``: parts that come after it (``parts.py``)."""
+
+    records: list[Message]
+    reply: Heartbeaten
+    session: BrokerSession
+    then: RemainingPartitions | None = None
+
+
 def heartbeat(context: DecisionContext, request: BrokerHeartbeat) -> Decision:
     """Renew a session; fence, unfence or let go as the broker wants and its state allows."""
     if context.stale(request.broker_id, request.broker_epoch):
@@ -161,35 +171,10 @@ def heartbeat(context: DecisionContext, request: BrokerHeartbeat) -> Decision:
     broker = context.image.brokers[request.broker_id]
     caught_up = request.metadata_offset >= context.image.registered_at.get(broker.id, -1)
     session = BrokerSession(context.facts.now_ms, request.metadata_offset, _shutdown_offset(context, broker))
-    records: list[Message] = []
-    then: RemainingPartitions | None = None
-    reply = Heartbeaten(
-        is_caught_up=caught_up,
-        is_fenced=broker.fenced,
-        in_controlled_shutdown=broker.in_controlled_shutdown,
-        should_shut_down=False,
-    )
-    if broker.fenced:
-        if request.want_shut_down:
-            return Decision([], _leaving(caught_up), {broker.id: session})
-        if not request.want_fence and caught_up and not broker.in_controlled_shutdown:
-            then = parts.arrival(context)
-            records = (
-                failures.unfence(context, broker.id) if then is None else [failures.mark_unfenced(context, broker.id)]
-            )
-            reply = _heartbeat_reply(caught_up, fenced=False)
-    elif request.want_fence or (request.want_shut_down and _may_go(context, broker, session)):
-        records = failures.fence(context, [broker.id])
-        reply = _leaving(caught_up) if request.want_shut_down else _heartbeat_reply(caught_up, fenced=True)
-    elif request.want_shut_down and not broker.in_controlled_shutdown:
-        then = parts.shutdown(context, broker.id, request)
-        if then is None:
-            records = failures.begin_shutdown(context, broker.id)
-            session = session._replace(shutdown_offset=context.facts.next_offset + len(records) - 1)
-            reply = _heartbeat_reply(caught_up, fenced=False, shutting_down=True)
-    elif broker.in_controlled_shutdown:
-        # A reassignment may have given it a lead since; it is on its way out all the same.
-        records = failures.hand_over(context, broker.id)
+    if broker.fenced and request.want_shut_down:
+        return Decision([], _leaving(caught_up), {broker.id: session})
+    heard = _heard_of_fenced if broker.fenced else _heard_of_unfenced
+    records, reply, session, then = heard(context, broker, request, session, caught_up=caught_up)
     begun = not context.parts_done and parts.under_way(context, [broker.id])
     if request.offline_log_dirs and not records and then is None and not begun:
         lost = frozenset(request.offline_log_dirs).intersection(broker.log_dirs)
@@ -198,6 +183,42 @@ def heartbeat(context: DecisionContext, request: BrokerHeartbeat) -> Decision:
             records = failures.handle_log_dir_failure(context, broker.id, lost)
     records = [*records, *_cordoned(context, broker, request)]
     return Decision(records, reply, {broker.id: session}, None if begun else then)
+
+
+def _heard_of_fenced(
+    context: DecisionContext, broker: Broker, request: BrokerHeartbeat, session: BrokerSession, *, caught_up: bool
+) -> _HeartbeatOutcome:
+    """Unfence a broker that wants it and has read its own registration; it stays fenced in a controlled shutdown."""
+    if request.want_fence or not caught_up or broker.in_controlled_shutdown:
+        return _HeartbeatOutcome([], _as_it_stands(broker, caught_up), session)
+    then = parts.arrival(context)
+    records: list[Message] = []
+    if then is None:
+        records += failures.unfence(context, broker.id)
+    else:
+        records.append(failures.mark_unfenced(context, broker.id))
+    return _HeartbeatOutcome(records, _heartbeat_reply(caught_up, fenced=False), session, then)
+
+
+def _heard_of_unfenced(
+    context: DecisionContext, broker: Broker, request: BrokerHeartbeat, session: BrokerSession, *, caught_up: bool
+) -> _HeartbeatOutcome:
+    """Fence a broker that wants it or may stop; begin the controlled shutdown of one that wants it; hand over what one
+    on its way out leads."""
+    if request.want_fence or (request.want_shut_down and _may_go(context, broker, session)):
+        reply = _leaving(caught_up) if request.want_shut_down else _heartbeat_reply(caught_up, fenced=True)
+        return _HeartbeatOutcome(failures.fence(context, [broker.id]), reply, session)
+    if broker.in_controlled_shutdown:
+        # A reassignment may have given it a lead since; it is on its way out all the same.
+        return _HeartbeatOutcome(failures.hand_over(context, broker.id), _as_it_stands(broker, caught_up), session)
+    if not request.want_shut_down:
+        return _HeartbeatOutcome([], _as_it_stands(broker, caught_up), session)
+    then = parts.shutdown(context, broker.id, request)
+    if then is not None:
+        return _HeartbeatOutcome([], _as_it_stands(broker, caught_up), session, then)
+    records = failures.begin_shutdown(context, broker.id)
+    session = session._replace(shutdown_offset=context.facts.next_offset + len(records) - 1)
+    return _HeartbeatOutcome(records, _heartbeat_reply(caught_up, fenced=False, shutting_down=True), session)
 
 
 def _cordoned(context: DecisionContext, broker: Broker, request: BrokerHeartbeat) -> list[Message]:
@@ -241,6 +262,10 @@ def _heartbeat_reply(caught_up: bool, *, fenced: bool, shutting_down: bool = Fal
     return Heartbeaten(
         is_caught_up=caught_up, is_fenced=fenced, in_controlled_shutdown=shutting_down, should_shut_down=False
     )
+
+
+def _as_it_stands(broker: Broker, caught_up: bool) -> Heartbeaten:
+    return _heartbeat_reply(caught_up, fenced=broker.fenced, shutting_down=broker.in_controlled_shutdown)
 
 
 def _leaving(caught_up: bool) -> Heartbeaten:

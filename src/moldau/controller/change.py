@@ -31,6 +31,8 @@ from moldau.wire.records.metadata import PartitionChangeRecord
 Replicas = tuple[int, ...]
 
 _AFTER_EPOCHS = Partition._fields.index("adding")
+_BEFORE = ("topic_id", "id", "replicas", "isr", "leader", "leader_epoch", "partition_epoch")
+assert Partition._fields[:_AFTER_EPOCHS] == _BEFORE, "a field more belongs into the key of worked_out, or behind epochs"
 
 
 class ElectionMode(Enum):
@@ -50,7 +52,7 @@ class DesiredState(NamedTuple):
     removing: Replicas | None = None
     recovery: int | None = None
     directories: Mapping[int, bytes] | None = None
-    how: ElectionMode | None = None
+    mode: ElectionMode | None = None
     """None: ONLINE, or UNCLEAN where the topic allows it."""
 
 
@@ -146,8 +148,9 @@ def change(
     context, worked_out = eligibility.context, eligibility.worked_out
     min_isr, unclean = context.min_isr(topic) if context.elr else 0, context.unclean(topic)
     if desired.directories is None:
-        leader, alike = partition.leader, partition[_AFTER_EPOCHS:]
-        key = (partition.replicas, partition.isr, leader, alike, desired, min_isr, unclean)
+        # All that a change depends on: every field of the partition but its ids and epochs.
+        leader, after_epochs = partition.leader, partition[_AFTER_EPOCHS:]
+        key = (partition.replicas, partition.isr, leader, after_epochs, desired, min_isr, unclean)
         if key not in worked_out:
             worked_out[key] = _work_out(partition, desired, eligibility, min_isr, unclean=unclean)
         changed = worked_out[key]
@@ -182,11 +185,11 @@ def _work_out(
     if active_isr:
         target = _completed(target)
     target = _with_elr(partition, target, min_isr, eligibility.lost_tail)
-    how = desired.how or (ElectionMode.UNCLEAN if unclean else ElectionMode.ONLINE)
+    mode = desired.mode or (ElectionMode.UNCLEAN if unclean else ElectionMode.ONLINE)
     if context.settings.zookeeper_mode:
-        target = _selected(partition, target, eligibility, how)
+        target = _selected(partition, target, eligibility, mode)
     else:
-        target = _elected(partition, target, eligibility.live(partition), how)
+        target = _elected(partition, target, eligibility.live(partition), mode)
     if target.leader != NO_LEADER:
         target = _completed(target)  # an unclean leader alone may be all that the move wanted
     if _suffices(target, min_isr):
@@ -247,21 +250,21 @@ def _suffices(target: _Target, min_isr: int) -> bool:
     return len(target.isr) >= min(min_isr, len(target.replicas))
 
 
-def _elected(partition: Partition, target: _Target, live: Callable[[int], bool], how: ElectionMode) -> _Target:
+def _elected(partition: Partition, target: _Target, live: Callable[[int], bool], mode: ElectionMode) -> _Target:
     among = Candidates(
         current=partition.leader,
         elr=target.elr,
         last_known=partition.last_known_elr,
         empty=() if target.replicas == partition.replicas and not partition.adding else _newcomers(partition, target),
     )
-    if how is ElectionMode.PREFERRED:
+    if mode is ElectionMode.PREFERRED:
         among = among._replace(current=target.replicas[0])
         result = elect(target.replicas, target.isr, live, unclean=False, among=among)
         if isinstance(result, ElectionResult) and result.leader != target.replicas[0]:
             among = among._replace(current=partition.leader)  # no preferred one to be had: do not move it elsewhere
             result = elect(target.replicas, target.isr, live, unclean=False, among=among)
     else:
-        result = elect(target.replicas, target.isr, live, unclean=how is ElectionMode.UNCLEAN, among=among)
+        result = elect(target.replicas, target.isr, live, unclean=mode is ElectionMode.UNCLEAN, among=among)
     if not isinstance(result, ElectionResult):
         return target._replace(leader=NO_LEADER)
     if result.unclean:
@@ -272,9 +275,9 @@ def _elected(partition: Partition, target: _Target, live: Callable[[int], bool],
     return target._replace(leader=result.leader, isr=result.isr, elr=elr)
 
 
-def _selected(partition: Partition, target: _Target, eligibility: LeaderEligibility, how: ElectionMode) -> _Target:
+def _selected(partition: Partition, target: _Target, eligibility: LeaderEligibility, mode: ElectionMode) -> _Target:
     """The target with the leader that Kafka's ZooKeeper controller chooses, by the selector for what happened."""
-    result = _select(partition, target, eligibility, how)
+    result = _select(partition, target, eligibility, mode)
     if isinstance(result, Refusal):
         return target._replace(leader=NO_LEADER)
     recovery = Recovery.RECOVERING.value if result.unclean else target.recovery
@@ -285,10 +288,10 @@ def _selected(partition: Partition, target: _Target, eligibility: LeaderEligibil
 
 
 def _select(
-    partition: Partition, target: _Target, eligibility: LeaderEligibility, how: ElectionMode
+    partition: Partition, target: _Target, eligibility: LeaderEligibility, mode: ElectionMode
 ) -> ElectionResult | Refusal:
     live, leader = eligibility.live(partition), partition.leader
-    if how is ElectionMode.PREFERRED:
+    if mode is ElectionMode.PREFERRED:
         result = elect_preferred(target.replicas, target.isr, live, current=leader)
         if isinstance(result, ElectionResult):
             return result
@@ -305,7 +308,7 @@ def _select(
         [r for r in target.replicas if r in target.isr or r not in empty],
         target.isr,
         live,
-        unclean=how is ElectionMode.UNCLEAN,
+        unclean=mode is ElectionMode.UNCLEAN,
     )
 
 

@@ -25,8 +25,8 @@ from moldau.model import Code
 from moldau.wire.records.metadata import PartitionChangeRecord
 from moldau.wire.schema import Message
 
-_PREFERRED = DesiredState(how=ElectionMode.PREFERRED)
-_UNCLEAN = DesiredState(how=ElectionMode.UNCLEAN)
+_PREFERRED = DesiredState(mode=ElectionMode.PREFERRED)
+_UNCLEAN = DesiredState(mode=ElectionMode.UNCLEAN)
 
 
 def elect_leaders(context: DecisionContext, request: ElectLeaders) -> Work:

@@ -75,7 +75,7 @@ class Prepared(list[Message]):
             self.packed.append(0, None, pack_metadata(record))
 
 
-def prepared(records: Sequence[Message], at_once: int) -> Generator[None, None, Prepared]:
+def prepared_in_slices(records: Sequence[Message], at_once: int) -> Generator[None, None, Prepared]:
     """What was read from the log, with the runs of partitions that are in it. Pauses after so many."""
     runs, begin, done = [], 0, 0
     for topic_id, group in groupby(records, topic_of):
@@ -99,7 +99,7 @@ def prepared_without_pauses(records: Iterable[Message]) -> Prepared:
     records = list(records)
     if len(records) < MANY:
         return Prepared(records)
-    work = prepared(records, len(records) + 1)
+    work = prepared_in_slices(records, len(records) + 1)
     while True:
         try:
             next(work)

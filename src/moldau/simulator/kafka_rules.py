@@ -15,7 +15,8 @@ from collections.abc import Container, Iterable, Mapping
 
 from moldau.broker.zookeeper import translation
 from moldau.broker.zookeeper.batch import DURING_DELETE
-from moldau.broker.zookeeper.rules import Roles, Rules
+from moldau.broker.zookeeper.outcomes import RoleOutcome, StopOutcome
+from moldau.broker.zookeeper.rules import Rules
 from moldau.image import Image
 from moldau.image.partition import Key
 from moldau.model import NO_UUID, Code
@@ -49,7 +50,7 @@ class KafkaPartition(Partition):
 class KafkaRules(Rules):
     """One life of one broker's."""
 
-    machine = KafkaPartition
+    machine_class = KafkaPartition
     sends_type = False
     resends_when_stale = False
 
@@ -60,22 +61,22 @@ class KafkaRules(Rules):
 
     def leader_and_isr(
         self, image: Image, me: int, request: LeaderAndIsrRequest, stopped: Container[Key]
-    ) -> tuple[list[Message], Roles]:
-        records, codes = super().leader_and_isr(image, me, request, ())
+    ) -> tuple[list[Message], list[RoleOutcome]]:
+        records, outcomes = super().leader_and_isr(image, me, request, ())
         epochs = {partition.key: partition.leader_epoch for partition in image.partitions_on_broker(me)}
         known = {
             key
             for name, given, state in translation.roles_in(request)
             if epochs.get(key := (given, state.partition_index)) == state.leader_epoch
         }
-        told = [
-            (name, id, number, Code.STALE_CONTROLLER_EPOCH if code is Code.NONE and (id, number) in known else code)
-            for name, id, number, code in codes
+        outcomes = [
+            one._replace(code=Code.STALE_CONTROLLER_EPOCH) if one.code is Code.NONE and one.key in known else one
+            for one in outcomes
         ]
         for record in records:
             if isinstance(record, PartitionRecord):
                 self._shown.pop(_key(record), None)
-        return [one for one in records if not isinstance(one, PartitionRecord) or _key(one) not in known], told
+        return [one for one in records if not isinstance(one, PartitionRecord) or _key(one) not in known], outcomes
 
     def unnamed(self, image: Image, request: UpdateMetadataRequest) -> list[str]:
         return []
@@ -96,9 +97,9 @@ class KafkaRules(Rules):
 
     def stop_replica(
         self, image: Image, me: int, request: StopReplicaRequest
-    ) -> tuple[list[Message], list[tuple[str, int, Code]]]:
-        records, codes = super().stop_replica(image, me, request)
-        return [self._as_shown(one) if isinstance(one, PartitionRecord) else one for one in records], codes
+    ) -> tuple[list[Message], list[StopOutcome]]:
+        records, outcomes = super().stop_replica(image, me, request)
+        return [self._as_shown(one) if isinstance(one, PartitionRecord) else one for one in records], outcomes
 
     def _as_shown(self, stopped: PartitionRecord) -> PartitionRecord:
         """A partition whose replica here is deleted, as UpdateMetadata has told of it."""

@@ -35,7 +35,7 @@ def measure(log: Log, now_ms: int) -> Dirt | None:
     if not config.compact or len(segments) < 2:
         return None
     if log.known_producers is None and log.dir.on_cut is not None:
-        return None  # what is decided is being read again, in steps (``truncation.restore``)
+        return None  # what is decided is being read again, in steps (``truncation.restore_in_slices``)
     first = log.segment_at(max(log.cleaned_to, segments[0].base_offset))
     last = len(segments) - 1  # never the active one
     if log.awaits_file:  # nor the last that has a file: a crash must find one that says where the log ends

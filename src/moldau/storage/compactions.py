@@ -78,7 +78,9 @@ class Compactions:
     def _holds(self, log: Log) -> bool:
         return self._logs.logs.get(log.partition) is log
 
-    def dirtiest(self, now_ms: int, skip: Container[TopicPartition] = ()) -> Generator[None, None, Log | None]:
+    def dirtiest_in_slices(
+        self, now_ms: int, skip: Container[TopicPartition] = ()
+    ) -> Generator[None, None, Log | None]:
         """The log that gains most from a compaction now, none of ``skip``; pauses where the loop should turn."""
         best: tuple[float, Log] | None = None
         largest = 0.0
@@ -147,7 +149,7 @@ class Compactions:
 
     def run_one(self, now_ms: int) -> int:
         """Compact one log, here and now; bytes saved."""
-        steps = self.dirtiest(now_ms)
+        steps = self.dirtiest_in_slices(now_ms)
         log = _last(steps)
         compaction = None if log is None else self.begin(log, now_ms)
         if log is None or compaction is None:

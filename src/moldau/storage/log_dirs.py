@@ -31,7 +31,7 @@ from moldau.storage.making import Making
 from moldau.storage.offset_files import GATHERED_AT_ONCE, Checkpoint, OffsetFiles
 from moldau.storage.retention import Deletion, passed
 from moldau.storage.slow import run_to_end
-from moldau.storage.truncation import restore
+from moldau.storage.truncation import restore_in_slices
 
 FLUSHED_AT_ONCE = 50
 """Flushes begun in one piece: each opens and writes a few files."""
@@ -382,7 +382,7 @@ class LogDirs:
             log = dir.cut.pop(0)
             if dir.offline is None and (self._holds(log) or self.futures.holds(log)):
                 with self.damaged.guard(log, "reading the producers' state"):
-                    yield from restore(log)
+                    yield from restore_in_slices(log)
 
     def compaction_pass(self, now_ms: int) -> int:
         """Compact one log, here and now; bytes saved."""
@@ -436,7 +436,9 @@ class LogDirs:
         found = [Checkpoint(self._offset_files, dir, *files) for dir in dirs]
         for checkpoint in found:
             # And the copies: once they are swapped, the checkpoint files know them.
-            yield from checkpoint.gather([*self.logs.values(), *(one.log for one in self.futures.logs.values())])
+            yield from checkpoint.gather_in_slices(
+                [*self.logs.values(), *(one.log for one in self.futures.logs.values())]
+            )
         return found
 
     def end_checkpoint(self, checkpoint: Checkpoint) -> None:

@@ -136,8 +136,8 @@ class LogState(ABC):
 
     @property
     def producers(self) -> Producers:
-        """Idempotent producers' state. After a truncation it is read again in steps (``truncation.restore``); who
-        needs it before has it read at once.
+        """Idempotent producers' state. After a truncation it is read again in slices
+        (``truncation.restore_in_slices``); who needs it before has it read at once.
         """
         producers = self.known_producers
         if producers is None:

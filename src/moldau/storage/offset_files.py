@@ -121,7 +121,7 @@ class Checkpoint:
         self._restarted: list[tuple[Log, int]] = []
         dir.starts.under_way += 1
 
-    def gather(self, logs: Sequence[Log], step: int = GATHERED_AT_ONCE) -> Generator[None, None, None]:
+    def gather_in_slices(self, logs: Sequence[Log], step: int = GATHERED_AT_ONCE) -> Generator[None, None, None]:
         """Take the offsets of those of these logs that are in the directory, with a pause after every ``step``."""
         for begin in range(0, len(logs), step):
             if begin:

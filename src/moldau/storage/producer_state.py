@@ -1,7 +1,7 @@
 """The producers' state of a log, read from the newest snapshot and the batch headers after it.
 
-A start reads it on a worker thread; after a truncation it is read in steps (``truncation.restore``), while the log goes
-on. What the state is: ``producers.py``.
+A start reads it on a worker thread; after a truncation it is read in slices (``truncation.restore_in_slices``), while
+the log goes on. What the state is: ``producers.py``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def load_producers(folder: Folder, segments: list[Segment], end: int, findings: 
     it is CorruptLog.
     """
     producers = newest_snapshot(folder, segments[0].base_offset if segments else end, end)
-    for _ in follow(producers, segments, end, findings):
+    for _ in follow_in_slices(producers, segments, end, findings):
         pass
     recall_now(producers, segments)
     return producers
@@ -62,7 +62,7 @@ def newest_snapshot(folder: Folder, start: int, end: int) -> Producers:
     return Producers(start)
 
 
-def follow(
+def follow_in_slices(
     producers: Producers, segments: list[Segment], end: int, findings: list[str] | None = None
 ) -> Generator[None, None, None]:
     """Bring the state up to offset ``end`` of the log, with a pause after each ``AT_ONCE`` batches."""
@@ -82,7 +82,7 @@ def follow(
     producers.end_offset = end
 
 
-def recall(producers: Producers, segments: list[Segment]) -> Generator[None, None, None]:
+def recall_in_slices(producers: Producers, segments: list[Segment]) -> Generator[None, None, None]:
     """Add the batches that a snapshot leaves out: it names each producer's last one, and a client that had five on the
     way sends all five again to a leader that was started meanwhile.
 
@@ -93,7 +93,7 @@ def recall(producers: Producers, segments: list[Segment]) -> Generator[None, Non
     span = 2 * KEPT_BATCHES * sum(last.offset_delta + 1 for last in newest[:RECALLED])
     begin = max(producers.end_offset - span, segments[0].base_offset if segments else producers.end_offset)
     seen = Producers(begin)
-    for step, _ in enumerate(follow(seen, segments, producers.end_offset, []), 1):
+    for step, _ in enumerate(follow_in_slices(seen, segments, producers.end_offset, []), 1):
         yield
         if step == RECALL_STEPS:
             break
@@ -103,8 +103,8 @@ def recall(producers: Producers, segments: list[Segment]) -> Generator[None, Non
 
 
 def recall_now(producers: Producers, segments: list[Segment]) -> None:
-    """``recall`` in one go, on a worker thread."""
-    for _ in recall(producers, segments):
+    """``recall_in_slices`` in one go, on a worker thread."""
+    for _ in recall_in_slices(producers, segments):
         pass
 
 

@@ -323,7 +323,7 @@ class _Scan:
     def _begin(self, offset: int) -> None:
         """Nothing below ``offset`` is doubted: take the producers' state there from the newest snapshot.
 
-        Not from the log before it, which is not read (``truncation.restore`` does so later, in steps).
+        Not from the log before it, which is not read (``truncation.restore_in_slices`` does so later, in steps).
         """
         self._began = True
         segments = self._loaded.segments

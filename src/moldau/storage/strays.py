@@ -29,7 +29,7 @@ NAMED = 10
 """So many of the logs that were set aside are named in the one line that tells of them."""
 
 
-def sort_out(
+def sort_out_in_slices(
     dirs: LoadedDirectories,
     topics: Collection[bytes],
     assigned: Callable[[TopicPartition], bytes | None],

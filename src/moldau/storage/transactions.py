@@ -18,7 +18,7 @@ from moldau.storage.errors import BrokenFile
 from moldau.storage.folder import Folder
 from moldau.storage.log_state import LogState
 from moldau.storage.names import TXN_INDEX, parse_offset_name
-from moldau.storage.producer_state import follow
+from moldau.storage.producer_state import follow_in_slices
 from moldau.storage.producers import Producers
 from moldau.storage.segment import Segment
 
@@ -142,6 +142,6 @@ def _from_files(folder: Folder, segments: Sequence[Segment], up_to: int) -> list
 
 def _from_log(segments: Sequence[Segment], up_to: int) -> list[AbortedTxn]:
     known = Producers(segments[0].base_offset)
-    for _ in follow(known, list(segments), up_to, []):
+    for _ in follow_in_slices(known, list(segments), up_to, []):
         pass
     return known.aborted

@@ -9,7 +9,7 @@ from collections.abc import Generator
 
 from moldau.storage.cuts import Cut, do
 from moldau.storage.log_state import LogState
-from moldau.storage.producer_state import follow, newest_snapshot, recall
+from moldau.storage.producer_state import follow_in_slices, newest_snapshot, recall_in_slices
 from moldau.storage.producers import Producers
 from moldau.storage.segment import Segment
 from moldau.storage.segment_file import UNBOUNDED
@@ -150,7 +150,7 @@ def _mark(log: LogState) -> bool:
     return True
 
 
-def restore(log: LogState) -> Generator[None, None, None]:
+def restore_in_slices(log: LogState) -> Generator[None, None, None]:
     """Read the state of a log that was cut, with pauses in which it is read, appended to, or cut again. OSError."""
     while log.known_producers is None:
         cuts = log.truncations
@@ -159,9 +159,9 @@ def restore(log: LogState) -> Generator[None, None, None]:
         is_recalled = False
         while log.truncations == cuts and log.known_producers is None:
             if producers.end_offset < log.log_end_offset:
-                yield from follow(producers, list(log.segments), log.log_end_offset, missing)
+                yield from follow_in_slices(producers, list(log.segments), log.log_end_offset, missing)
             elif not is_recalled:  # what is appended in its pauses is followed then
-                yield from recall(producers, list(log.segments))
+                yield from recall_in_slices(producers, list(log.segments))
                 is_recalled = True
             else:
                 log.known_producers = producers

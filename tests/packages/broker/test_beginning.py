@@ -54,16 +54,16 @@ WHOLE = [(number, 1) for number in range(MANY)]
 
 def test_one_step_is_one_turn_of_the_listener() -> None:
     metadata, broker = begun()
-    counts = [len(broker.done) for _ in metadata.release(1)]
+    counts = [len(broker.done) for _ in metadata.release_in_slices(1)]
     assert counts == list(range(1, MANY + 1))
     assert broker.done == WHOLE
-    assert not list(metadata.release(1)), "once"
+    assert not list(metadata.release_in_slices(1)), "once"
 
 
 @pytest.mark.parametrize("turns", [1, 4, MANY])
 def test_what_is_committed_meanwhile_waits_for_the_rest_of_the_beginning_and_helps_it_along(turns: int) -> None:
     metadata, broker = begun()
-    beginning = metadata.release(1)
+    beginning = metadata.release_in_slices(1)
     for _ in range(turns):
         next(beginning)
     rest = metadata.committed([led_by_another(0)], MANY + 1, 1)
@@ -78,7 +78,7 @@ def test_what_is_committed_meanwhile_waits_for_the_rest_of_the_beginning_and_hel
 
 def test_a_snapshot_ends_the_beginning_at_once() -> None:
     metadata, broker = begun()
-    beginning = metadata.release(1)
+    beginning = metadata.release_in_slices(1)
     next(beginning)
     records = created()
     records[1] = to_record(Partition(ID, 0, (1, 2), (2,), leader=2))
@@ -90,9 +90,25 @@ def test_a_snapshot_ends_the_beginning_at_once() -> None:
 
 def test_a_second_registration_while_it_begins_waits_for_the_same_end() -> None:
     metadata, broker = begun()
-    one, other = metadata.release(1), metadata.release(1)
+    one, other = metadata.release_in_slices(1), metadata.release_in_slices(1)
     next(one)
     for _ in other:
         pass
     assert broker.done == WHOLE
     assert not list(one)
+
+
+def test_clients_are_told_of_a_change_before_all_who_act_on_it_have_heard_and_those_who_watch_hear_first() -> None:
+    metadata, broker = begun()
+    for _ in metadata.release_in_slices(1):
+        pass
+    heard: list[list[tuple[int, int]]] = []
+    metadata.watch(lambda image, delta: heard.append(broker.done[MANY:]))
+    rest = metadata.committed([led_by_another(number) for number in range(MANY)], 2 * MANY, 1)
+    assert rest is not None
+    assert heard == [[]]
+    assert broker.done[MANY:] == [(0, 2)]
+    assert all(metadata.image.at((ID, number)).leader == 2 for number in range(MANY))
+    for _ in rest:
+        pass
+    assert broker.done[MANY:] == [(number, 2) for number in range(MANY)]

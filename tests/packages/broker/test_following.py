@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from moldau.broker.replicas.follow.partition import FollowedPartition
+from moldau.broker.replicas.follow.partition import FollowedPartition, Mention
 from tests.packages.doubles import UNUSED
 
 
-def at(offset: int) -> Any:
-    return (1, (offset, 1), 0)
+def at(offset: int) -> Mention:
+    return Mention(leader_epoch=1, position=(offset, 1), log_start=0)
 
 
 def test_each_answer_speaks_of_the_mention_in_its_own_request_though_two_more_are_under_way() -> None:

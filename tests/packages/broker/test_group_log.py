@@ -33,6 +33,7 @@ class OldLog:
     """As much of a log as a replay reads."""
 
     def __init__(self, *batches: bytes) -> None:
+        self.partition = TopicPartition("__consumer_offsets", 3)
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.batches: list[tuple[int, bytes]] = []
@@ -133,8 +134,10 @@ def test_what_cannot_be_read_is_named_and_left_out(caplog: pytest.LogCaptureFixt
     mangled[-3] ^= 0x7F
     with caplog.at_level(logging.WARNING, "moldau.broker.groups"):
         assert replayed(written(record(1)), broken, bytes(mangled), written(record(4))) == [1, 2, 4]
-    assert "the record at offset 1 of a group log cannot be read" in caplog.text
-    assert "the batch at offset 4 of a group log cannot be read and is left out: CORRUPT_MESSAGE" in caplog.text
+    assert "the record at offset 1 of __consumer_offsets-3 cannot be read" in caplog.text
+    assert (
+        "the batch at offset 4 of __consumer_offsets-3 cannot be read and is left out: CORRUPT_MESSAGE" in caplog.text
+    )
 
 
 def test_markers_and_payloads_that_say_nothing_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
@@ -224,7 +227,7 @@ def test_a_group_that_cannot_be_is_left_out_and_the_others_are_loaded(
         load(shard, log)
     assert shard.groups["g"].generation == 3
     assert shard.groups["g"].offsets[TopicPartition("t", 0)].offset == 8
-    assert "the record at offset 1 of a group log" in caplog.text
+    assert "the record at offset 1 of __consumer_offsets-3" in caplog.text
 
 
 def load(shard: Shard, log: Any) -> None:

@@ -315,21 +315,21 @@ def test_who_waited_while_it_held_a_little_is_woken_when_its_client_has_read_tha
 def test_connections_that_ask_have_their_turns_in_the_order_in_which_they_came() -> None:
     tasks = ManualTasks()
     memory = RequestMemory(tasks)
-    count = limits.QUESTIONS_A_TURN
+    count = limits.READS_A_TURN
     begun, waiting, last = ([Silent(memory) for _ in range(count)] for _ in range(3))
     gone = Silent(memory)
-    assert all(memory.may_ask(one) for one in begun)
-    assert not any(memory.may_ask(one) for one in (gone, *waiting, *last))
+    assert all(memory.may_begin_read(one) for one in begun)
+    assert not any(memory.may_begin_read(one) for one in (gone, *waiting, *last))
     memory.left(gone)
     tasks.turn()
     assert [one.woken for one in (*waiting, *last)] == [True] * count + [False] * count
-    assert not memory.may_ask(begun[0]), "it has been answered, and comes behind those that wait"
-    assert all(memory.may_ask(one) for one in waiting)
-    assert not memory.may_ask(waiting[0]), "its turn is over"
+    assert not memory.may_begin_read(begun[0]), "it has been answered, and comes behind those that wait"
+    assert all(memory.may_begin_read(one) for one in waiting)
+    assert not memory.may_begin_read(waiting[0]), "its turn is over"
     while tasks.turn():
         pass
     assert all(one.woken for one in (*last, begun[0]))
-    assert memory.may_ask(gone), "nobody waits any more"
+    assert memory.may_begin_read(gone), "nobody waits any more"
 
 
 def test_one_that_fails_when_it_is_its_turn_takes_no_turn_from_the_others() -> None:
@@ -341,9 +341,9 @@ def test_one_that_fails_when_it_is_its_turn_takes_no_turn_from_the_others() -> N
 
     tasks = ManualTasks()
     memory = RequestMemory(tasks)
-    begun, others = ([Silent(memory) for _ in range(limits.QUESTIONS_A_TURN)] for _ in range(2))
-    assert all(memory.may_ask(one) for one in begun)
-    assert not any(memory.may_ask(one) for one in (Failing(memory), *others))
+    begun, others = ([Silent(memory) for _ in range(limits.READS_A_TURN)] for _ in range(2))
+    assert all(memory.may_begin_read(one) for one in begun)
+    assert not any(memory.may_begin_read(one) for one in (Failing(memory), *others))
     with pytest.raises(MemoryError):
         tasks.turn()
     while tasks.turn():
@@ -373,7 +373,7 @@ def test_many_that_ask_at_once_leave_each_turn_of_the_loop_short() -> None:
             for _ in range(3):
                 await read_frame(reader)
         assert sum(by_turn.values()) == 180
-        assert max(by_turn.values()) <= 2 * limits.QUESTIONS_A_TURN, "what is heard before and after the counting"
+        assert max(by_turn.values()) <= 2 * limits.READS_A_TURN, "what is heard before and after the counting"
 
     play(work)
 
@@ -935,7 +935,7 @@ def test_small_questions_wait_neither_for_large_ones_of_their_kind_nor_for_other
             yield
             return MetadataResponse()
 
-        places = limits.LongWork(limits.WorkKind.LARGE_QUESTION).places
+        places = limits.LongWork(limits.WorkKind.LARGE_READ).places
         assert places is not None
         scene.listener.handlers[ListOffsetsRequest.api_key] = offsets
         scene.listener.handlers[MetadataRequest.api_key] = metadata

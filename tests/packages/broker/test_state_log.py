@@ -211,7 +211,7 @@ def test_what_nobody_keeps_is_not_put_into_words(monkeypatch: pytest.MonkeyPatch
         log.manager._clear_cache()  # type: ignore[attr-defined]
     states = StateChangeLog(node())
     states.decided(Image(), Delta())
-    assert not list(states.carried_out(Image(), Delta()))
+    assert not list(states.carried_out_in_slices(Image(), Delta()))
     for log_ in (TEXT, TWIN):
         log_.manager._clear_cache()  # type: ignore[attr-defined]
 
@@ -242,7 +242,7 @@ def test_a_broker_tells_in_kafkas_words_what_it_leads_and_follows_and_says_the_s
         for number, offsets in enumerate((Offsets(50, 40, 30), Offsets(51, 41, 31)))
     }
     log = StateChangeLog(node(id=1, replicas=LoggedReplicas(replicas)))
-    assert not list(log.carried_out(harness.image, harness.delta)), "few need no turns"
+    assert not list(log.carried_out_in_slices(harness.image, harness.delta)), "few need no turns"
     id = uuid_text(harness.image.topic("foo").id)
     assert heard["text"].lines == [
         "[Broker id=1] Transitioning 1 partition(s) to local leaders.",
@@ -269,7 +269,7 @@ def test_a_broker_tells_in_kafkas_words_what_it_leads_and_follows_and_says_the_s
     ]
     assert {(each["node"], each["time_ms"], each["topicId"]) for each in told} == {(1, 5, id)}
     harness.submit(BrokerRefused(broker_id=0, broker_epoch=harness.broker(0).epoch))
-    assert not list(log.carried_out(harness.image, harness.delta))
+    assert not list(log.carried_out_in_slices(harness.image, harness.delta))
     assert heard["text"].lines[-1].endswith("Previous leader Some(0) and previous leader epoch was 0.")
     assert "Leader foo-1 with" in heard["text"].lines[-1]
     assert shape(heard["text"].lines[-1], "foo") in recorded_shapes()

@@ -204,9 +204,11 @@ def test_an_id_that_a_client_made_up_is_no_reason_to_leave_ids_out(id: int, pass
     held.known_producers._by_id[id] = None
     unread: Any = Held(ID)
     unread.known_producers = None
-    ops = result_of(restoring.passed_producer_ids(found, [unread, held], 1, behind=0))
+    ops = result_of(restoring.passed_producer_ids_in_slices(found, [unread, held], 1, behind=0))
     assert bool(ops) is passed
-    assert result_of(restoring.passed_producer_ids(found, [], 1, behind=1)), "the epochs say that it is an older copy"
+    assert result_of(restoring.passed_producer_ids_in_slices(found, [], 1, behind=1)), (
+        "the epochs say that it is an older copy"
+    )
     if passed:
         (op,) = ops
         assert isinstance(op, Set)
@@ -252,13 +254,13 @@ def test_a_role_under_an_epoch_that_has_been_is_named_once_and_waits_where_it_is
     assert (
         caplog.text.count("t-0: leader epoch 3 is older than 7 of the log here: the data of ZooKeeper are older") == 1
     )
-    assert [code for *_, code in told] == [Code.NONE]
-    assert [code for *_, code in own_logs.held_back(found, records, told)] == [Code.FENCED_LEADER_EPOCH]
+    assert [one.code for one in told] == [Code.NONE]
+    assert [one.code for one in own_logs.held_back(found, records, told)] == [Code.FENCED_LEADER_EPOCH]
     assert [one.leader for one in records if isinstance(one, PartitionRecord)] == [NO_LEADER]
     assert not list(own_logs.outdated(role("u"), logs, told)), "a log of this very epoch is none of a later one"
     others: Any = {TopicPartition("t", 0): Held(bytes(16), 7)}
     assert not list(own_logs.outdated(role("t"), others, told)), "of another topic"
-    stale = [(name, id, number, Code.STALE_CONTROLLER_EPOCH) for name, id, number, _ in told]
+    stale = [one._replace(code=Code.STALE_CONTROLLER_EPOCH) for one in told]
     assert not list(own_logs.outdated(request, logs, stale)), "an old request that comes late says nothing of ZooKeeper"
 
 

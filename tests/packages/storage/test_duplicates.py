@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.storage import LogDirs
-from moldau.storage.strays import remove_strays, sort_out
+from moldau.storage.strays import remove_strays, sort_out_in_slices
 from tests.packages.storage.faulty_disk import FaultyDisk
 from tests.packages.storage.test_cleaning import COMPACT, read_all, write
 from tests.packages.storage.test_log import TOPIC_ID, P
@@ -68,7 +68,7 @@ def test_of_several_logs_of_the_topic_that_is_meant_the_one_that_goes_furthest_i
 def test_where_no_topic_is_known_only_one_log_keeps_its_name() -> None:
     """A topic that is made later in the other directory would have taken the folder that is there."""
     dirs = a_start(5)
-    for _ in sort_out(dirs, (), lambda partition: None, 0, 10):
+    for _ in sort_out_in_slices(dirs, (), lambda partition: None, 0, 10):
         pass
     assert P in dirs.left_alone
     names = sorted(name for path in ("/a", "/b") for name in dirs.disk.list_dir(path) if name.startswith("t-0"))

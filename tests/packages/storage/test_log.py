@@ -122,7 +122,7 @@ def test_what_is_appended_while_producers_are_read_again_after_a_cut_is_known_of
     log.dir.on_cut = lambda: None
     log.truncate_to(4)
     assert log.known_producers is None
-    for number, _ in enumerate(truncation.restore(log)):
+    for number, _ in enumerate(truncation.restore_in_slices(log)):
         if number == pause:
             assert log.append_follower(next_of(log, 7)).code is Code.NONE
             assert log.append_follower(next_of(log, 8)).code is Code.NONE

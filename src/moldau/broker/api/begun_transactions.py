@@ -54,7 +54,7 @@ class Permits:
         self._size = 0
         self._is_refused = False
 
-    def has_to_wait(self) -> Generator[None, None, bool]:
+    def has_to_wait_in_slices(self) -> Generator[None, None, bool]:
         """Whether a coordinator has to be asked, or an earlier request of the producer waits for one. With pauses, if
         the request is long."""
         id = self._request.transactional_id
@@ -77,7 +77,7 @@ class Permits:
                     continue  # the append tells
         return found
 
-    def hold(self) -> Generator[None, None, bool]:
+    def hold_in_slices(self) -> Generator[None, None, bool]:
         """Have the request's records stay as they are while it waits; False when there is no room for more of those,
         and nothing of it may be appended. To be done before the handler has returned, for the records are the
         connection's; with pauses, if the request is long."""

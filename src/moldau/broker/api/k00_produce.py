@@ -70,7 +70,7 @@ def handle(
 
 def _append_transactional(node: WithReplicas, request: ProduceRequest, produce: _Produce, permits: Permits) -> Slices:
     """Append, or return what appends once coordinators have answered."""
-    if (yield from permits.has_to_wait()) and (yield from permits.hold()):
+    if (yield from permits.has_to_wait_in_slices()) and (yield from permits.hold_in_slices()):
         return _append_when_permitted(node, request, produce, permits)
     return (yield from produce.append_in_slices(request, node.world.step))
 

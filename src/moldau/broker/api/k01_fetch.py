@@ -97,7 +97,7 @@ def _long(node: WithReplicas, request: FetchRequest, context: Context) -> Genera
             return FetchResponse(session_id=reader.session_id)
         if context.connection is not None:
             context.connection.waiting.hold(reader.answer_bytes)
-        answer = yield from reader.fetch_at_once(_fetch_params(node, request, context))
+        answer = yield from reader.fetch_now_in_slices(_fetch_params(node, request, context))
     finally:
         reader.being_read = False
         if reader.closed or not reader.lasting:

@@ -159,7 +159,7 @@ def _wants_all(request: MetadataRequest, version: int) -> bool:
 
 
 def _kept(node: BrokerServices, request: MetadataRequest, context: Context) -> EncodedTopic:
-    """What was encoded already for such a question."""
+    """What was encoded already for such a request."""
     variant = Variant(context.api_version, context.listener, request.include_topic_authorized_operations)
     return node.encoded_topics.of(variant)
 

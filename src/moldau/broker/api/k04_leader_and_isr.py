@@ -14,12 +14,13 @@ from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest, LeaderA
 
 async def handle(node: ZooKeeperServices, request: LeaderAndIsrRequest, context: Context) -> LeaderAndIsrResponse:
     """Act on it; the answer comes when roles have changed."""
-    code, codes = await node.plane.controller_requests.leader_and_isr(request, context.correlation_id)
+    code, outcomes = await node.plane.controller_requests.leader_and_isr(request, context.correlation_id)
     answer = LeaderAndIsrResponse(error_code=code)
     error = LeaderAndIsrResponse.LeaderAndIsrPartitionError
     topics: dict[bytes, LeaderAndIsrResponse.LeaderAndIsrTopicError] = {}
-    for name, topic_id, number, of_partition in codes:
-        one = error(topic_name=name, partition_index=number, error_code=of_partition)
+    for outcome in outcomes:
+        one = error(topic_name=outcome.topic, partition_index=outcome.partition, error_code=outcome.code)
+        topic_id = outcome.topic_id
         if topic_id == NO_UUID or context.api_version < 5:
             answer.partition_errors.append(one)
         else:

@@ -13,11 +13,13 @@ from moldau.wire.messages.k05_stop_replica import StopReplicaRequest, StopReplic
 
 async def handle(node: ZooKeeperServices, request: StopReplicaRequest, context: Context) -> StopReplicaResponse:
     """Act on it; the answer comes when the replicas are gone."""
-    code, codes = await node.plane.controller_requests.stop_replica(request, context.correlation_id)
+    code, outcomes = await node.plane.controller_requests.stop_replica(request, context.correlation_id)
     return StopReplicaResponse(
         error_code=code,
         partition_errors=[
-            StopReplicaResponse.StopReplicaPartitionError(topic_name=name, partition_index=number, error_code=each)
-            for name, number, each in codes
+            StopReplicaResponse.StopReplicaPartitionError(
+                topic_name=one.topic, partition_index=one.partition, error_code=one.code
+            )
+            for one in outcomes
         ],
     )

@@ -44,7 +44,7 @@ def handle(
     """Ask each group for its offsets."""
     work = _one_group if context.api_version < 8 else _groups
     return at_once_or_in_slices(
-        node.world.tasks, work(node, request, context.api_version), asks=OffsetFetchRequest.api_key
+        node.world.tasks, work(node, request, context.api_version), read_kind=OffsetFetchRequest.api_key
     )
 
 

@@ -27,7 +27,7 @@ Group = DescribeGroupsResponse.DescribedGroup
 def handle(node: BrokerServices, request: DescribeGroupsRequest, context: Context) -> Answering:
     """One request a group, some in each turn of the loop."""
     return at_once_or_in_slices(
-        node.world.tasks, _describe(node, request, context.api_version), asks=DescribeGroupsRequest.api_key
+        node.world.tasks, _describe(node, request, context.api_version), read_kind=DescribeGroupsRequest.api_key
     )
 
 

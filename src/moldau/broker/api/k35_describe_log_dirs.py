@@ -22,7 +22,7 @@ def handle(
     context: Context,
 ) -> Answer | Awaitable[Answer]:
     """Answer from the logs that are open here, some in each turn of the loop."""
-    return at_once_or_in_slices(node.world.tasks, _describe(node, request), asks=DescribeLogDirsRequest.api_key)
+    return at_once_or_in_slices(node.world.tasks, _describe(node, request), read_kind=DescribeLogDirsRequest.api_key)
 
 
 def _describe(

@@ -28,7 +28,9 @@ def handle(
     node: BrokerServices, request: DescribeTopicPartitionsRequest, context: Context
 ) -> DescribeTopicPartitionsResponse | Awaitable[DescribeTopicPartitionsResponse]:
     """One page, some topics of it in each turn of the loop."""
-    return at_once_or_in_slices(node.world.tasks, _page(node, request), asks=DescribeTopicPartitionsRequest.api_key)
+    return at_once_or_in_slices(
+        node.world.tasks, _page(node, request), read_kind=DescribeTopicPartitionsRequest.api_key
+    )
 
 
 def _page(

@@ -302,7 +302,10 @@ class Coordinator:
         log.info("loaded %d records of %s in %d ms", count, context.replica.partition, took_ms)
         if replay.left_out:
             log.warning(
-                "%d things of %s could not be read and were left out", replay.left_out, context.replica.partition
+                "%d records or batches of %s could not be read and were left out: groups and offsets are as if these"
+                " had not been written",
+                replay.left_out,
+                context.replica.partition,
             )
 
     def transaction_ended(self, replica: Replica, producer_id: int, next_offset: int, *, commits: bool) -> None:

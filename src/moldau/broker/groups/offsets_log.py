@@ -126,9 +126,10 @@ class Replay:
         """Name what is not loaded; no more than a few of them, for a log may be full of it."""
         self.left_out += 1
         if self.left_out <= LEFT_OUT_SHOWN:
-            log.warning("the %s at offset %d of a group log cannot be read and is left out: %s", what, offset, why)
+            where = self._log.partition
+            log.warning("the %s at offset %d of %s cannot be read and is left out: %s", what, offset, where, why)
         if self.left_out == LEFT_OUT_SHOWN:
-            log.warning("what else cannot be read of this group log is only counted")
+            log.warning("what else cannot be read of %s is only counted", self._log.partition)
 
     def _batch(self, data: bytes, position: int, header: BatchHeader) -> Iterator[ReplayedRecord | Slow | None]:
         code = batch.check(data, position, header)

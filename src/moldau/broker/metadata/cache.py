@@ -1,7 +1,10 @@
 """This node's copy of what the cluster agreed on, kept by the plane's events, and who wants to hear of changes.
 
-Holds the committed image. Hands every committed batch on as one delta, in order: the replicas first, so that a broker
-acts before it tells clients. Decides nothing. The controller's working copy is ``controller/active.py``'s.
+Holds the committed image. A committed batch changes it at once, and with it what clients are told; then its one delta
+is handed on, in order: to those who ``watch`` (what is made of the image: caches, quotas, settings), last to those who
+``subscribe`` and act on it (replicas, the coordinator), in slices where that is much. Clients may be sent to a leader
+that has not heard of it yet: it refuses them, and they ask again. Decides nothing. The controller's working copy is
+``controller/active.py``'s.
 """
 
 from __future__ import annotations
@@ -10,14 +13,16 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from moldau.image import Delta, Image, image_from
-from moldau.image.prepared import Prepared, prepared
+from moldau.image.prepared import Prepared, prepared_in_slices
 from moldau.wire.schema import Message
 
 K = TypeVar("K")
 
 Watcher = Callable[[Image, Delta], None]
+"""Makes something of the image, and returns soon."""
 Listener = Callable[[Image, Delta], Iterator[None] | None]
-"""May return what is too much for one turn of the loop; it is finished before anything else is told."""
+"""Acts on the image. May return what is too much for one turn of the loop; it is finished before anything else is
+told."""
 
 
 class MetadataCache:
@@ -39,14 +44,16 @@ class MetadataCache:
         """What is left to do of all that was there when listeners were let act."""
 
     def subscribe(self, listener: Listener) -> None:
-        """``listener(image, delta)`` is called after every batch that changed something, once released."""
+        """``listener(image, delta)`` is called after every batch that changed something, behind all watchers, once
+        released."""
         self._listeners.append(listener)
 
     def watch(self, watcher: Watcher) -> None:
-        """``watcher(image, delta)`` is called after every batch that changed something, from the start."""
+        """``watcher(image, delta)`` is called after every batch that changed something, from the start: also while old
+        records are replayed, on which nobody may act."""
         self._watchers.append(watcher)
 
-    def release(self, me: int) -> Generator[None, None, None]:
+    def release_in_slices(self, me: int) -> Generator[None, None, None]:
         """Let the listeners of broker ``me`` act: called once the image is new enough that nothing in it is of an
         earlier life of this node.
 
@@ -82,7 +89,7 @@ class MetadataCache:
     def _carry_out(self, records: Sequence[Message], offset: int, epoch: int) -> Iterator[None]:
         yield from self._begin()
         if not isinstance(records, Prepared):  # else this node decided them
-            records = yield from prepared(records, self._at_once)
+            records = yield from prepared_in_slices(records, self._at_once)
         delta = Delta()
         self.image.apply_all(records, offset, delta)
         yield from self._publish(delta, offset, epoch)

@@ -182,7 +182,7 @@ class StateChangeLog:
             self._unwritten.clear()
             self._node.failed("state-change log", error)
 
-    def carried_out(self, image: Image, delta: Delta) -> Iterator[None]:
+    def carried_out_in_slices(self, image: Image, delta: Delta) -> Iterator[None]:
         """What a batch made of this broker's replicas; pauses where the loop should turn."""
         if not (_is_kept(TEXT) or _is_kept(TWIN)):
             return

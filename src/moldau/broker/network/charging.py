@@ -103,10 +103,15 @@ class Charge:
                 thrown = error
 
 
-def charge(quotas: ClientQuotas, clock: Clock, header: RequestHeader, came: tuple[Message, int, str]) -> Charge | None:
-    """The account of a request of so many bytes that came to a kind of listener; None for what costs nothing."""
-    request, size, kind = came
-    if header.api_key in OF_NODES or _of_follower(request) or (kind == ZOOKEEPER and is_node(header.client_id)):
+def charge(
+    quotas: ClientQuotas, clock: Clock, header: RequestHeader, request: Message, *, size: int, listener_kind: str
+) -> Charge | None:
+    """The account of a request of ``size`` bytes; None for what costs nothing."""
+    if (
+        header.api_key in OF_NODES
+        or _of_follower(request)
+        or (listener_kind == ZOOKEEPER and is_node(header.client_id))
+    ):
         return None
     account = Charge(quotas, clock, header.client_id)
     if isinstance(request, ProduceRequest):

@@ -19,15 +19,15 @@ from typing import Any, TypeVar
 from moldau.broker.network.charging import Charge, charge
 from moldau.broker.network.context import Context
 from moldau.broker.network.listener_state import ListenerState
-from moldau.broker.network.memory import ANSWERED_HERE, ASKING, FETCH, LongWork
+from moldau.broker.network.memory import ANSWERED_HERE, FETCH, READ_ONLY, LongWork
 from moldau.broker.network.parked import session_of
-from moldau.broker.network.regulating import UNANSWERED_MAX, Regulated
+from moldau.broker.network.regulating import Regulated
 from moldau.broker.network.serving import (
     PRODUCE,
     SLICES_FROM_BYTES,
     Encoded,
     Slot,
-    decode_kept,
+    decode_kept_in_slices,
     encoded,
     freed,
     items_max,
@@ -154,20 +154,17 @@ class Connection(Regulated):
             if not 0 <= size <= listener.frame_bytes_max:
                 raise Malformed(f"a frame of {size} bytes; socket.request.max.bytes allows {listener.frame_bytes_max}")
             stop = start + need
-            if stop > end or self._stalled or self._held or self._throttle is not None or self._work is not None:
+            if stop > end or self._is_paused:
                 break
-            if (
-                self._encoding
-                or len(self._slots) > UNANSWERED_MAX
-                or (memory.busy and not self._is_admitted(came, start, size))
-            ):
+            if memory.busy and self._put_off_for_room(came, start, size):
                 break
-            if listener.turn.is_over and self._waits_for_turn(size):
+            if listener.turn.is_over and self._put_off_for_turn(size):
                 break
-            if size > 1 and came[start + 5] in ASKING and not memory.may_ask(self):
+            # The low byte of its api key, which is all of it for what is served.
+            if size > 1 and came[start + 5] in READ_ONLY and not memory.may_begin_read(self):
                 self._refused_room = True
                 break
-            if listener.early is not None and listener.comes_too_early(self, came[start + 4 : stop]):
+            if listener.early is not None and listener.put_off_until_admitted(self, came[start + 4 : stop]):
                 break
             if not handled:
                 began_ns, processor_ns, self._called = listener.now_ns(), listener.turn.processor_ns(), False
@@ -186,8 +183,9 @@ class Connection(Regulated):
         self._receive_buffer.keep(came, start, need)
         self._took(listener.now_ns() - began_ns if handled else 0, processor_ns, largest)
 
-    def _is_admitted(self, came: memoryview, start: int, size: int) -> bool:
-        """Whether there is room for the request whose frame of so many bytes begins there, though something waits."""
+    def _put_off_for_room(self, came: memoryview, start: int, size: int) -> bool:
+        """Put off the request whose frame of so many bytes begins there, if there is no room for it beside what waits;
+        whether it is put off."""
         api_key = int.from_bytes(came[start + 4 : start + 6], "big") if size >= 2 else -1
         is_large = size >= SLICES_FROM_BYTES and api_key != PRODUCE
         memory = self.listener.memory
@@ -202,7 +200,7 @@ class Connection(Regulated):
                 or memory.parked.admits(self)
             )
         )
-        return not self._refused_room
+        return self._refused_room
 
     def _handle(self, frame: memoryview, start: int) -> None:
         """Handle the request that is all of ``frame`` from ``start`` on; ``frame`` begins where its buffer does."""
@@ -226,7 +224,7 @@ class Connection(Regulated):
             return
         work.close()
         size = len(frame) - start
-        kept = decode_kept(self._receive_buffer, frame, start, header, most)
+        kept = decode_kept_in_slices(self._receive_buffer, frame, start, header, most)
         self._begin(kept, header, lambda found: self._serve(found, header, size, is_kept=True), is_large=True)
 
     def _begin(
@@ -283,7 +281,7 @@ class Connection(Regulated):
         self.waiting.asked(header.api_key)
         quotas, account = listener.quotas, None
         if quotas is not None and quotas.active:
-            account = charge(quotas, listener.world.clock, header, (request, size, listener.kind))
+            account = charge(quotas, listener.world.clock, header, request, size=size, listener_kind=listener.kind)
             context.charge = account
         try:
             result = listener.handler(header.api_key)(request, context)

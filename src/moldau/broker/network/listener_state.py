@@ -123,8 +123,9 @@ class ListenerState:
             found = self.handlers[key] = self._dispatch(key)
         return found
 
-    def comes_too_early(self, connection: ListenedConnection, frame: memoryview) -> bool:
-        """Whether a request has to wait for ``admit``; its connection is read no further until then."""
+    def put_off_until_admitted(self, connection: ListenedConnection, frame: memoryview) -> bool:
+        """Put off a request that comes too early until ``admit``, its connection being read no further until then;
+        whether it is put off."""
         if self.early is None or read_request_header(frame).api_key in self.early:
             return False
         self._waiting.append(connection)

@@ -1,13 +1,14 @@
 """Who owns bytes of requests and responses in a node, and how many there may be (decision 21).
 
-Counts bytes of requests that are not whole yet or wait for their turn, requests whose arrays are worked through in
-slices, fetches that wait for records (``parked.py``), and bytes of responses that clients do not read. A client whose
-responses wait is not read from; when there is too much of everybody's, clients that hold any are read from no more,
-clients that hold nothing go on, one request at a time, as long as there is not twice as much; with a request whose
-response is small, as long as it is few who hold that. Nobody waits for ever: a frame that was begun first always gets
-its memory, who holds bytes and moves none of them while there are too many is closed, so is who holds a buffer and
-fills it too slowly while others wait (``arriving.py``), and, when nobody can go on, who has held bytes of responses
-from one look to the next. Decides nothing about single requests.
+Counted are requests that are not whole or wait for their turn, those that are worked on in slices, fetches that wait
+for records (``parked.py``), and responses that clients do not read. A client whose responses wait is not read from.
+Where they are ``RESPONSE_BYTES_MAX`` together, clients that hold any are read from no more; others go on, one request
+at a time, up to ``RESPONSE_BYTES_MOST``; with a request whose response is small also beyond that, while few hold
+responses. Nobody waits for ever: a frame that was begun first always gets its memory, and a connection is closed
+- that holds bytes and moves none of them while there are too many;
+- that fills its buffer too slowly while others wait for one (``arriving.py``);
+- that, when nobody can go on, has held responses from one look to the next.
+Decides nothing about single requests.
 """
 
 from __future__ import annotations
@@ -38,27 +39,27 @@ LITTLE_BYTES = 1 << 16
 EXPECTED_BYTES, EXPECTED_LEAST = 1 << 18, 1 << 12
 """How large a response is taken to be that is not there yet, before one of its kind was seen, and at least."""
 PRODUCE, FETCH = 0, 1
-ASKING = frozenset({2, 3, 9, 15, 16, 29, 32, 35, 60, 61, 65, 66, 69, 75})
-"""What asks for what is there: ListOffsets, Metadata, OffsetFetch, DescribeGroups, and so on. Of these a connection has
-one under way, as in Apache Kafka of any. Others wait for what clients do, for a controller or for a quorum, and have
-small responses."""
+READ_ONLY = frozenset({2, 3, 9, 15, 16, 29, 32, 35, 60, 61, 65, 66, 69, 75})
+"""Requests that only read what is there: ListOffsets, Metadata, OffsetFetch, DescribeGroups, ... A connection has one
+under way, as in Apache Kafka of any. Others wait for what clients do, for a controller or for a quorum, and have small
+responses."""
 
-ANSWERED_HERE = ASKING - {3}
+ANSWERED_HERE = READ_ONLY - {3}
 """The requests that wait for nobody else; Metadata may, for topics that are created."""
 
 
 class WorkKind(IntEnum):
-    """Requests that are worked on in slices. Questions are ``ASKING``, and large when their frames are."""
+    """Requests that are worked on in slices. Reads are ``READ_ONLY``, and large when their frames are."""
 
     APPEND = 0
     FETCH = 1
-    QUESTION = 2
-    LARGE_QUESTION = 3
+    READ = 2
+    LARGE_READ = 3
     OTHER = 4
 
 
 class LongWork(NamedTuple):
-    """What a request is that takes slices: it waits for none that is not the same. Small questions are told apart by
+    """What a request is that takes slices: it waits for none that is not the same. Small reads are told apart by
     their api keys, others have 0."""
 
     kind: WorkKind
@@ -74,25 +75,25 @@ class LongWork(NamedTuple):
 _PLACES = {
     WorkKind.APPEND: None,
     WorkKind.FETCH: 16,
-    WorkKind.QUESTION: 4,
-    WorkKind.LARGE_QUESTION: 4,
+    WorkKind.READ: 4,
+    WorkKind.LARGE_READ: 4,
     WorkKind.OTHER: 16,
 }
 
 
 def work_of(api_key: int, *, is_large: bool) -> LongWork:
     """What a request is when it takes slices."""
-    if api_key in ASKING:
-        return LongWork(WorkKind.LARGE_QUESTION) if is_large else LongWork(WorkKind.QUESTION, api_key)
+    if api_key in READ_ONLY:
+        return LongWork(WorkKind.LARGE_READ) if is_large else LongWork(WorkKind.READ, api_key)
     return LongWork({PRODUCE: WorkKind.APPEND, FETCH: WorkKind.FETCH}.get(api_key, WorkKind.OTHER))
 
 
 SMALL = frozenset({0, 8, 10, 12, 13, 17, 18, 22, 24, 26, 28})
 """What has a small response whatever there is: Produce, OffsetCommit, FindCoordinator, Heartbeat, LeaveGroup,
 SaslHandshake, ApiVersions, InitProducerId, and those of a transaction. It does not wait for a few who hold much."""
-QUESTIONS_A_TURN = 4
-"""So many requests of that kind are begun in one turn of the loop; other connections that ask wait for their turn, in
-the order in which they came. A thousand that ask at once would make turns of a hundred milliseconds, for everybody."""
+READS_A_TURN = 4
+"""So many requests of that kind are begun in one turn of the loop; other connections' wait for their turn, in the
+order in which they came. A thousand at once would make turns of a hundred milliseconds, for everybody."""
 WOKEN_AT_ONCE = 16
 """So many that waited look again in one turn of the loop."""
 CLOGGED_MS = 300
@@ -154,10 +155,10 @@ class RequestMemory:
         self._for_turns: dict[LongWork | None, dict[MemoryOwner, None]] = {}
         """Who waits for bytes of requests, for bytes of responses, and for fewer requests in slices: such ones, or
         any."""
-        self._for_questions: dict[MemoryOwner, None] = {}
+        self._for_reads: dict[MemoryOwner, None] = {}
         self._called: dict[MemoryOwner, None] = {}
-        """Who waits to ask for what is there, and whose turn it is."""
-        self._questions = 0
+        """Who waits to begin a read-only request, and whose turn it is."""
+        self._reads = 0
         """So many were begun in this turn of the loop, or are to be."""
         self._woken: deque[MemoryOwner] = deque()
         """Who has waited and looks again."""
@@ -267,7 +268,7 @@ class RequestMemory:
 
     def expect(self, api_key: int, *, is_large: bool) -> int:
         """A response is being made: how many bytes are kept free for it until ``made``."""
-        if api_key not in ASKING:
+        if api_key not in READ_ONLY:
             return 0
         size = self._sizes.get((api_key, is_large), EXPECTED_BYTES)
         self.expected += size
@@ -322,32 +323,32 @@ class RequestMemory:
 
     # ---- who may go on
 
-    def may_ask(self, owner: MemoryOwner) -> bool:
-        """Whether a request that asks for what is there may be begun in this turn of the loop; if not, ``memory_freed``
-        is called in a later one, and its turn is kept for it then."""
+    def may_begin_read(self, owner: MemoryOwner) -> bool:
+        """Whether a read-only request may be begun in this turn of the loop; if not, ``memory_freed`` is called in a
+        later one, and its turn is kept for it then."""
         if owner in self._called:
             del self._called[owner]
             return True
-        if self._for_questions or self._questions >= QUESTIONS_A_TURN:
-            self._for_questions[owner] = None
+        if self._for_reads or self._reads >= READS_A_TURN:
+            self._for_reads[owner] = None
             return False
-        if not self._questions:
+        if not self._reads:
             self._tasks.call_soon(self._turn)
-        self._questions += 1
+        self._reads += 1
         return True
 
     def _turn(self) -> None:
-        """The loop has turned: the next ones may ask."""
-        self._questions = 0
+        """The loop has turned: the next ones may begin."""
+        self._reads = 0
         self._called.clear()
         try:
-            for owner in list(islice(self._for_questions, QUESTIONS_A_TURN)):
-                del self._for_questions[owner]
+            for owner in list(islice(self._for_reads, READS_A_TURN)):
+                del self._for_reads[owner]
                 self._called[owner] = None
-                self._questions += 1
+                self._reads += 1
                 owner.memory_freed()
         finally:  # whatever became of one of them, the others have their turn
-            if self._questions:
+            if self._reads:
                 self._tasks.call_soon(self._turn)  # after those have been heard
 
     def admits(self, owner: MemoryOwner, api_key: int, expected: int = 0, *, is_large: bool = False) -> bool:
@@ -355,7 +356,7 @@ class RequestMemory:
         ``memory_freed`` is called later. ``expected`` bytes of its responses are being made."""
         mine, there = self._responses.get(owner, 0), self.response_bytes
         is_little = api_key in SMALL
-        if api_key in ASKING:
+        if api_key in READ_ONLY:
             size = self._sizes.get((api_key, is_large), EXPECTED_BYTES)
             is_little = size <= LITTLE_BYTES
             if self.expected:
@@ -367,7 +368,9 @@ class RequestMemory:
         full = (self._shares if is_first else there) >= (
             RESPONSE_BYTES_MAX if mine or is_first else RESPONSE_BYTES_MOST
         )
-        is_long = is_large or (api_key in self._long and api_key in ASKING)  # a fetch of one partition waits for none
+        is_long = is_large or (
+            api_key in self._long and api_key in READ_ONLY
+        )  # a fetch of one partition waits for none
         work = work_of(api_key, is_large=is_large) if is_long else None
         if full or mine > RESPONSE_SHARE_BYTES:
             self._for_room[owner] = None
@@ -379,7 +382,7 @@ class RequestMemory:
 
     def left(self, owner: MemoryOwner) -> None:
         """The connection ended, and gave its buffer back."""
-        waits = self._for_buffers, self._for_room, self._for_questions, self._called, *self._for_turns.values()
+        waits = self._for_buffers, self._for_room, self._for_reads, self._called, *self._for_turns.values()
         for waiting in waits:
             waiting.pop(owner, None)
         self.parked.left(owner)

@@ -110,18 +110,22 @@ class Regulated(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def _regulate(self) -> None:
-        """Read from the client, or do not, as things are now."""
-        wanted = len(self._slots) <= UNANSWERED_MAX and not (
+    @property
+    def _is_paused(self) -> bool:
+        """Whether no request of this connection may be handled now, whatever it is: nor is its client read from then.
+        What depends on the request is ``_put_off_for_room``, ``_put_off_for_turn``."""
+        return bool(
             self._stalled
             or self._held
-            or self._turn_over
-            or self._refused_room
             or self._throttle is not None
             or self._work is not None
             or self._encoding
-            or self._receive_buffer.starved
+            or len(self._slots) > UNANSWERED_MAX
         )
+
+    def _regulate(self) -> None:
+        """Read from the client, or do not, as things are now."""
+        wanted = not (self._is_paused or self._turn_over or self._refused_room or self._receive_buffer.starved)
         if wanted == self._reading or self._transport is None:
             return
         self._reading = wanted
@@ -138,8 +142,9 @@ class Regulated(asyncio.BufferedProtocol):
         self._turn_over, self._called = False, True
         self._regulate()
 
-    def _waits_for_turn(self, size: int) -> bool:
-        """Whether a request of so many bytes waits for a later turn, this one having had its time."""
+    def _put_off_for_turn(self, size: int) -> bool:
+        """Put off a request of so many bytes to a later turn, this one having had its time, if it may take long;
+        whether it is put off."""
         self._turn_over = not self._called and (self._is_heavy or size > min(self._light_bytes, SLICES_FROM_BYTES - 1))
         return self._turn_over
 

@@ -62,7 +62,7 @@ def items_max(api_key: int, kind: str) -> int:
     return ITEMS_MAX_OF_CONTROLLERS if kind == CONTROLLER or api_key in _OF_CONTROLLERS else ITEMS_MAX
 
 
-def decode_kept(
+def decode_kept_in_slices(
     receive_buffer: ReceiveBuffer, frame: memoryview, start: int, header: RequestHeader, most: int
 ) -> Generator[None, None, Message]:
     """Decode the request that is all of ``frame`` from ``start`` on in slices, from bytes that stay where they are

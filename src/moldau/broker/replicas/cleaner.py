@@ -115,7 +115,7 @@ class LogCleaner:
         done: set[TopicPartition] = set()
         while not self._is_over(number):
             self._looked_ms = self._world.clock.monotonic_ms()
-            found = await run_in_slices(self._world.tasks, self._compactions.dirtiest(wall_ms(), done))
+            found = await run_in_slices(self._world.tasks, self._compactions.dirtiest_in_slices(wall_ms(), done))
             if found is None:
                 break
             before = found.cleaned_to

@@ -51,7 +51,7 @@ from moldau.replication.facts import Assignment
 from moldau.replication.partition import Partition
 from moldau.replication.roles import Role
 from moldau.storage import Appended, DirOffline, DiskFull, Given, LogConfig, LogError, ValidatedBatches
-from moldau.storage.strays import make_way, sort_out
+from moldau.storage.strays import make_way, sort_out_in_slices
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class ReplicaManager:
     def __init__(self, deps: ReplicaManagerDeps) -> None:
         self.deps = deps
         self.me, self.logs = deps.me, deps.logs
-        self.machine = Partition  # the class of replicas' state machines; ZooKeeper mode puts another here
+        self.machine_class: type[Partition] = Partition  # ZooKeeper mode puts another one here, before replicas begin
         self.purgatory = DelayedOperationPurgatory(deps.world)
         self.examinations = Examinations(deps.world, deps.requests)
         self.brokers = BrokersSeen(deps.me, deps.broker_epoch)
@@ -204,7 +204,7 @@ class ReplicaManager:
                 self._assign(change.topic, change.after, is_new)
                 if pace.spent(spent):
                     yield
-        yield from self.stopped.begin(image, self._assign)
+        yield from self.stopped.begin_in_slices(image, self._assign)
         if delta.brokers:
             yield from self._brokers_changed(set(delta.brokers))
 
@@ -217,7 +217,7 @@ class ReplicaManager:
         at_once, now_ms = STRAYS_AT_ONCE * self.deps.world.step, self._clock.wall_ms()
         topics = self.image.topics.keys() | self.undecided.awaited.values()
         assigned = partial(self.undecided.topic_of_replica, self.image, self.me)
-        for sentence in (yield from sort_out(self.logs, topics, assigned, now_ms, at_once)):
+        for sentence in (yield from sort_out_in_slices(self.logs, topics, assigned, now_ms, at_once)):
             log.warning("%s", sentence)
         self.alter_log_dirs.wake()
         self._schedule_sweep()
@@ -284,7 +284,7 @@ class ReplicaManager:
         if not found.awaits_folder:
             self.unreachable.pop(key, None)
         limits = self._configs.limits(self.image, partition.topic)
-        machine = self.machine(self.me, found, self.brokers, limits, found.high_watermark)
+        machine = self.machine_class(self.me, found, self.brokers, limits, found.high_watermark)
         found.high_watermark = machine.high_watermark
         replica = Replica(partition, key, found, machine, self.traffic.of(partition.topic))
         self.by_key[key] = self.by_partition[partition] = replica

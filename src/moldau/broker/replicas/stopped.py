@@ -66,7 +66,7 @@ class StoppedReplicas:
         self._resuming.update(self._partitions)
         self._partitions.clear()
 
-    def begin(self, image: Image, assign: Callable[[str, Assigned, bool], None]) -> Iterator[None]:
+    def begin_in_slices(self, image: Image, assign: Callable[[str, Assigned, bool], None]) -> Iterator[None]:
         """Give those that have their part again what the image says of it, which may be no news."""
         for at in count(1):
             if not self._resuming:

@@ -23,6 +23,7 @@ from moldau.broker.replicas.folder_work import LAST_WORD_MS, RENAME_WAIT_MS
 from moldau.broker.replicas.manager import REMOVED_AT_ONCE
 from moldau.broker.zookeeper import own_logs, request_lines, translation
 from moldau.broker.zookeeper.batch import FULL, UNKNOWN
+from moldau.broker.zookeeper.outcomes import RoleOutcome, StopOutcome
 from moldau.broker.zookeeper.parts import PlaneParts, ZooKeeperNode
 from moldau.broker.zookeeper.request_lines import Request
 from moldau.image.partition import Key
@@ -69,8 +70,9 @@ class RequestLog:
         """It comes from a controller of an older epoch."""
         self._say(request_lines.fenced, known_epoch)
 
-    def done(self, refused: Mapping[tuple[str, int], Code]) -> None:
-        """It was carried out, without those partitions."""
+    def done(self, outcomes: Iterable[RoleOutcome | StopOutcome] = ()) -> None:
+        """It was carried out, without the partitions that were refused."""
+        refused = {(one.topic, one.partition): one.code for one in outcomes if one.code is not Code.NONE}
         if refused:
             self._say(request_lines.refused, refused, self._node.metadata.image)
         self._say(request_lines.finished, self._node.world.clock.monotonic_ms() - self._began_ms)
@@ -107,8 +109,8 @@ class ControllerRequestHandler:
 
     async def leader_and_isr(
         self, request: LeaderAndIsrRequest, correlation_id: int = 0
-    ) -> tuple[Code, list[tuple[str, bytes, int, Code]]]:
-        """The code of the whole, and (topic, topic id, partition, code) of each partition."""
+    ) -> tuple[Code, list[RoleOutcome]]:
+        """The code of the whole, and the outcome of each partition."""
         await self._hear_of_registration(request)
         async with self._order:
             request_log = RequestLog(self._node, request, correlation_id)
@@ -118,23 +120,22 @@ class ControllerRequestHandler:
             node = self._node
             image, me, logs = node.metadata.image, node.config.node_id, node.replicas.logs.logs
             believed, copies = own_logs.without_copies(request, logs, self._copies)
-            records, codes = node.rules.leader_and_isr(image, me, believed, node.replicas.stopped)
-            outdated, raised = list(own_logs.outdated(believed, logs, codes)), own_logs.is_raised(request)
+            records, outcomes = node.rules.leader_and_isr(image, me, believed, node.replicas.stopped)
+            outdated, raised = list(own_logs.outdated(believed, logs, outcomes)), own_logs.is_raised(request)
             own_logs.name_outdated(outdated, self._outdated, raised=raised)
             if raised:
-                codes = own_logs.held_back(outdated, records, codes)
-            codes = [*codes, *copies]
+                outcomes = own_logs.held_back(outdated, records, outcomes)
             if (refusal := await self._apply(request, records)) is not None:
                 return refusal, []
             self.complete |= request.type in {FULL, UNKNOWN} and self._cluster_known
             self._asks_once = request.type == UNKNOWN
             node.lifecycle.metadata_changed()
-            told = [
-                (name, id, number, Code.KAFKA_STORAGE_ERROR if node.replicas.is_offline((id, number)) else code)
-                for name, id, number, code in codes
+            outcomes = [
+                one._replace(code=Code.KAFKA_STORAGE_ERROR) if node.replicas.is_offline(one.key) else one
+                for one in (*outcomes, *copies)
             ]
-            request_log.done({(name, number): code for name, _, number, code in told if code is not Code.NONE})
-            return Code.NONE, told
+            request_log.done(outcomes)
+            return Code.NONE, outcomes
 
     async def update_metadata(self, request: UpdateMetadataRequest, correlation_id: int = 0) -> Code:
         """The code of the answer."""
@@ -156,7 +157,7 @@ class ControllerRequestHandler:
             self._told_cluster(request)
             self._asks_once = request.type == UNKNOWN
             node.lifecycle.metadata_changed()
-            request_log.done({})
+            request_log.done()
         if self._blind and not self._looking:
             self._looking = True
             node.world.tasks.spawn(self._look_again(), "epochs of brokers")
@@ -164,15 +165,15 @@ class ControllerRequestHandler:
 
     async def stop_replica(
         self, request: StopReplicaRequest, correlation_id: int = 0
-    ) -> tuple[Code, list[tuple[str, int, Code]]]:
-        """The code of the whole, and (topic, partition, code) of each partition. Of those that are deleted the folders
+    ) -> tuple[Code, list[StopOutcome]]:
+        """The code of the whole, and the outcome of each partition. Of those that are deleted the folders
         have other names by then: a kill later brings none of their logs back. KAFKA_STORAGE_ERROR where a directory
         failed meanwhile, REQUEST_TIMED_OUT where its disk takes too long: what is in it may come back with it, so that
         the topic has to be kept until it is deleted. Kafka's brokers rename within the request, and answer no sooner.
         """
         there: dict[TopicPartition, LogDir] = {}
-        code, codes = await self.stop(request, correlation_id, there)
-        stopped = [TopicPartition(name, number) for name, number, _ in codes]
+        code, outcomes = await self.stop(request, correlation_id, there)
+        stopped = [one.topic_partition for one in outcomes]
         slow = await self._node.replicas.folders.given_up(stopped, LAST_WORD_MS if self._asks_once else RENAME_WAIT_MS)
         late = dict.fromkeys(slow, Code.REQUEST_TIMED_OUT)
         late |= {one: Code.KAFKA_STORAGE_ERROR for one, dir in there.items() if dir.offline is not None}
@@ -182,13 +183,13 @@ class ControllerRequestHandler:
             else:
                 self._undeleted.pop(one, None)
         return code, [
-            (name, number, late.get(TopicPartition(name, number), each) if each is Code.NONE else each)
-            for name, number, each in codes
+            one._replace(code=late.get(one.topic_partition, Code.NONE)) if one.code is Code.NONE else one
+            for one in outcomes
         ]
 
     async def stop(
         self, request: StopReplicaRequest, correlation_id: int, there: dict[TopicPartition, LogDir]
-    ) -> tuple[Code, list[tuple[str, int, Code]]]:
+    ) -> tuple[Code, list[StopOutcome]]:
         """Stop the replicas that a request names: what ``stop_replica`` returns, before folders are renamed. ``there``
         is told in which directories logs were."""
         await self._hear_of_registration(request)
@@ -198,16 +199,16 @@ class ControllerRequestHandler:
                 return refusal, []
             node = self._node
             image, me = node.metadata.image, node.config.node_id
-            records, codes = node.rules.stop_replica(image, me, request)
-            codes = self._with_offline(codes)
+            records, outcomes = node.rules.stop_replica(image, me, request)
+            outcomes = self._with_offline(outcomes)
             stops = translation.stops(image, me, request)
             logs = node.replicas.logs.logs
-            for name, number, _ in codes:
-                if (log := logs.get(one := TopicPartition(name, number))) is not None:
-                    there[one] = log.dir
+            for one in (outcome.topic_partition for outcome in outcomes):
+                if (partition_log := logs.get(one)) is not None:
+                    there[one] = partition_log.dir
                 elif one in self._undeleted:
                     there[one] = self._undeleted[one]
-            unbegun = self._unbegun(request, codes)
+            unbegun = self._unbegun(request, outcomes)
             if (refusal := await self._apply(request, records)) is not None:
                 return refusal, []
             self._delete_unbegun(unbegun)
@@ -215,16 +216,14 @@ class ControllerRequestHandler:
                 node.replicas.stopped.stop(key)
                 if not at % REMOVED_AT_ONCE:
                     await yield_to_loop(node.world.tasks)
-            request_log.done({(name, number): code for name, number, code in codes if code is not Code.NONE})
-            return Code.NONE, codes
+            request_log.done(outcomes)
+            return Code.NONE, outcomes
 
-    def _unbegun(
-        self, request: StopReplicaRequest, codes: Iterable[tuple[str, int, Code]]
-    ) -> dict[TopicPartition, bytes]:
+    def _unbegun(self, request: StopReplicaRequest, outcomes: Iterable[StopOutcome]) -> dict[TopicPartition, bytes]:
         """Partitions that are to be deleted, with their topics' ids, which have a log here of just that topic, but no
         replica yet: this broker is about to serve, or was never told of their part."""
         names, replicas = self._node.metadata.image.names, self._node.replicas
-        fine = {TopicPartition(name, number) for name, number, code in codes if code is Code.NONE}
+        fine = {one.topic_partition for one in outcomes if one.code is Code.NONE}
         found = {}
         for name, number, _, delete in translation.stopped_in(request):
             partition = TopicPartition(name, number)
@@ -250,14 +249,14 @@ class ControllerRequestHandler:
             except LogError as error:
                 replicas.failed(error)
 
-    def _with_offline(self, codes: list[tuple[str, int, Code]]) -> list[tuple[str, int, Code]]:
-        """Codes of a StopReplica: a replica in a directory that failed can be neither stopped nor deleted."""
+    def _with_offline(self, outcomes: Iterable[StopOutcome]) -> list[StopOutcome]:
+        """The outcomes of a StopReplica: a replica in a directory that failed can be neither stopped nor deleted."""
         names, is_offline = self._node.metadata.image.names, self._node.replicas.is_offline
         return [
-            (name, number, Code.KAFKA_STORAGE_ERROR)
-            if code is Code.NONE and name in names and is_offline((names[name], number))
-            else (name, number, code)
-            for name, number, code in codes
+            one._replace(code=Code.KAFKA_STORAGE_ERROR)
+            if one.code is Code.NONE and one.topic in names and is_offline((names[one.topic], one.partition))
+            else one
+            for one in outcomes
         ]
 
     def _told_cluster(self, request: UpdateMetadataRequest) -> None:

@@ -27,7 +27,7 @@ from moldau.broker.zookeeper.restoring import (
     known_topic_ids,
     lost_assignments,
     lost_states,
-    passed_producer_ids,
+    passed_producer_ids_in_slices,
     raised_epochs,
 )
 from moldau.image import NO_LEADER, Image, Partition, Topic
@@ -199,7 +199,9 @@ async def _not_older(
             " ZooKeeper are older than the logs, perhaps an older copy of them",
             len(raised),
         )
-    looked = passed_producer_ids(found, logs.values(), node.world.step, behind=max(behind.values(), default=0))
+    looked = passed_producer_ids_in_slices(
+        found, logs.values(), node.world.step, behind=max(behind.values(), default=0)
+    )
     passed = await run_in_slices(node.world.tasks, looked)
     if passed:
         log.error(

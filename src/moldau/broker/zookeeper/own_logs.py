@@ -15,6 +15,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 
 from moldau.broker.zookeeper.batch import UNKNOWN
+from moldau.broker.zookeeper.outcomes import RoleOutcome
 from moldau.broker.zookeeper.translation import roles_in
 from moldau.image.partition import NO_LEADER, Key
 from moldau.model import Code, TopicPartition
@@ -34,8 +35,6 @@ RAISED_MAX = 1 << 20
 """
 
 Logs = Mapping[TopicPartition, Log]
-Told = list[tuple[str, bytes, int, Code]]
-"""Topic name, topic id, partition and code."""
 
 
 def latest_epoch(logs: Logs, name: str, topic_id: bytes, number: int) -> int:
@@ -46,8 +45,8 @@ def latest_epoch(logs: Logs, name: str, topic_id: bytes, number: int) -> int:
 
 def without_copies(
     request: LeaderAndIsrRequest, logs: Logs, named: set[tuple[str, str]]
-) -> tuple[LeaderAndIsrRequest, Told]:
-    """The request without topics whose ids are those of other topics' logs, and what is answered of these: served, the
+) -> tuple[LeaderAndIsrRequest, list[RoleOutcome]]:
+    """The request without topics whose ids are those of other topics' logs, and the outcomes of these: served, the
     other's log would be cut to what a replica under the wrong name has. ``named``: the pairs that the log told of."""
     new = {
         bytes(topic.topic_id)
@@ -74,12 +73,12 @@ def without_copies(
             log.error("topic %s is refused: its id is that of topic %s, whose logs are here", name, owner)
     believed = copy.copy(request)
     believed.topic_states = [topic for topic in request.topic_states if topic.topic_name not in copies]
-    told = [
-        (name, id, state.partition_index, Code.INCONSISTENT_TOPIC_ID)
+    refused = [
+        RoleOutcome(name, id, state.partition_index, Code.INCONSISTENT_TOPIC_ID)
         for name, id, state in roles_in(request)
         if name in copies
     ]
-    return believed, told
+    return believed, refused
 
 
 class Outdated(NamedTuple):
@@ -101,9 +100,9 @@ def is_ahead(latest: int, epoch: int, most: int = AHEAD_MAX) -> bool:
     return 0 < latest - epoch <= most and latest < EPOCH_MAX
 
 
-def outdated(request: LeaderAndIsrRequest, logs: Logs, told: Told) -> Iterator[Outdated]:
+def outdated(request: LeaderAndIsrRequest, logs: Logs, outcomes: Iterable[RoleOutcome]) -> Iterator[Outdated]:
     """All such roles in a request, of those that are taken."""
-    taken = {(id, number) for _, id, number, code in told if code is Code.NONE}
+    taken = {one.key for one in outcomes if one.code is Code.NONE}
     for name, id, state in roles_in(request):
         number = state.partition_index
         latest = latest_epoch(logs, name, id, number)
@@ -144,13 +143,13 @@ def name_outdated(found: Iterable[Outdated], named: dict[Key, int], *, raised: b
         )
 
 
-def held_back(found: Iterable[Outdated], records: list[Message], told: Told) -> Told:
-    """Have outdated roles in ``records`` led by nobody; what is answered, then: FENCED_LEADER_EPOCH of these."""
+def held_back(found: Iterable[Outdated], records: list[Message], outcomes: Iterable[RoleOutcome]) -> list[RoleOutcome]:
+    """Have outdated roles in ``records`` led by nobody; the outcomes, then: FENCED_LEADER_EPOCH of these."""
     keys = {one.key for one in found if one.is_believed}
     for record in records:
         if isinstance(record, PartitionRecord) and (bytes(record.topic_id), record.partition_id) in keys:
             record.leader = NO_LEADER
     return [
-        (name, id, number, Code.FENCED_LEADER_EPOCH if code is Code.NONE and (id, number) in keys else code)
-        for name, id, number, code in told
+        one._replace(code=Code.FENCED_LEADER_EPOCH) if one.code is Code.NONE and one.key in keys else one
+        for one in outcomes
     ]

@@ -94,7 +94,7 @@ class ZooKeeperPlane:
 
     async def start(self) -> None:
         """Begin the first session, which the connection made; the rest happens by itself."""
-        self._node.replicas.machine = self._node.rules.machine
+        self._node.replicas.machine_class = self._node.rules.machine_class
         self._node.replicas.undecided.may_be_partial = True
         self.zk.on_link(self._linked)
         self._link = Link.CONNECTED

@@ -174,7 +174,7 @@ def raised_epochs(
     return first + last
 
 
-def passed_producer_ids(
+def passed_producer_ids_in_slices(
     found: SurveyResult, logs: Iterable[Log], step: int, *, behind: int
 ) -> Generator[None, None, list[Op]]:
     """What has the next producer ids begin beyond all that were handed out, where these data are an older copy: their

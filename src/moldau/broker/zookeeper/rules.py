@@ -9,24 +9,21 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 
 from moldau.broker.zookeeper import translation
+from moldau.broker.zookeeper.outcomes import RoleOutcome, StopOutcome
 from moldau.image import Image
 from moldau.image.partition import Key
-from moldau.model import Code
 from moldau.replication.partition import Partition
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest
 from moldau.wire.schema import Message
 
-Roles = list[tuple[str, bytes, int, Code]]
-"""Topic name, topic id, partition and code of what LeaderAndIsr gives."""
-
 
 class Rules:
     """One broker's. Each method returns what the function of its name in ``translation.py`` does."""
 
-    machine: type[Partition] = Partition
-    """What its replicas are."""
+    machine_class: type[Partition] = Partition
+    """The class of its replicas' state machines."""
     sends_type = True
     """Whether its requests as a controller say in ``type`` whether they hold everything; those of Apache Kafka's
     controllers in ZooKeeper mode do not."""
@@ -36,7 +33,7 @@ class Rules:
 
     def leader_and_isr(
         self, image: Image, me: int, request: LeaderAndIsrRequest, stopped: Container[Key]
-    ) -> tuple[list[Message], Roles]:
+    ) -> tuple[list[Message], list[RoleOutcome]]:
         return translation.leader_and_isr(image, me, request, stopped)
 
     def unnamed(self, image: Image, request: UpdateMetadataRequest) -> list[str]:
@@ -49,5 +46,5 @@ class Rules:
 
     def stop_replica(
         self, image: Image, me: int, request: StopReplicaRequest
-    ) -> tuple[list[Message], list[tuple[str, int, Code]]]:
+    ) -> tuple[list[Message], list[StopOutcome]]:
         return translation.stop_replica(image, me, request)

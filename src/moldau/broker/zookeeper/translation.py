@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Container, Iterable, Iterator, Mapping
 
 from moldau.broker.zookeeper.batch import DURING_DELETE, FULL
+from moldau.broker.zookeeper.outcomes import RoleOutcome, StopOutcome
 from moldau.image import Endpoint, Image, Partition
 from moldau.image.partition import NO_LEADER, Key
 from moldau.image.registration import Broker, broker_record
@@ -84,14 +85,14 @@ class Draft:
 
 def leader_and_isr(
     image: Image, me: int, request: LeaderAndIsrRequest, stopped: Container[Key] = ()
-) -> tuple[list[Message], list[tuple[str, bytes, int, Code]]]:
-    """Records, and per partition (topic name, topic id, number, code): STALE_CONTROLLER_EPOCH for an old leader epoch,
-    and for another leader in the same; INCONSISTENT_TOPIC_ID for an id that is another topic's;
-    UNKNOWN_TOPIC_OR_PARTITION when this broker is not among the replicas.
+) -> tuple[list[Message], list[RoleOutcome]]:
+    """Records, and the outcome of each partition: STALE_CONTROLLER_EPOCH for an old leader epoch, and for another
+    leader in the same; INCONSISTENT_TOPIC_ID for an id that is another topic's; UNKNOWN_TOPIC_OR_PARTITION when this
+    broker is not among the replicas.
     ``stopped``: replicas that begin anew with whatever part is given to them, also the one that they had.
     """
     draft = Draft(image)
-    codes: list[tuple[str, bytes, int, Code]] = []
+    outcomes: list[RoleOutcome] = []
     for name, given, state in roles_in(request):
         code = Code.NONE
         before = draft.known(name, state.partition_index)
@@ -112,8 +113,8 @@ def leader_and_isr(
             after.leader_recovery_state = state.leader_recovery_state
             if before is None or before.key in stopped or _differs(before, after):
                 draft.records.append(after)
-        codes.append((name, given, state.partition_index, code))
-    return draft.records, codes
+        outcomes.append(RoleOutcome(name, given, state.partition_index, code))
+    return draft.records, outcomes
 
 
 def roles_in(
@@ -312,15 +313,13 @@ def incarnation(broker_epoch: int) -> bytes:
 # ---- StopReplica
 
 
-def stop_replica(
-    image: Image, me: int, request: StopReplicaRequest
-) -> tuple[list[Message], list[tuple[str, int, Code]]]:
-    """Records, and a code per partition: FENCED_LEADER_EPOCH for an old leader epoch.
+def stop_replica(image: Image, me: int, request: StopReplicaRequest) -> tuple[list[Message], list[StopOutcome]]:
+    """Records, and the outcome of each partition: FENCED_LEADER_EPOCH for an old leader epoch.
 
     Deletion of a topic deletes it here whole. Which replicas only stop says ``stops``.
     """
     draft = Draft(image)
-    codes: list[tuple[str, int, Code]] = []
+    outcomes: list[StopOutcome] = []
     for name, number, leader_epoch, delete in stopped_in(request):
         known = draft.known(name, number)
         code = Code.NONE
@@ -331,8 +330,8 @@ def stop_replica(
                 draft.remove(name)
             elif me in known.replicas and len(known.replicas) > 1:
                 draft.records.append(_without(known, me))
-        codes.append((name, number, code))
-    return draft.records, codes
+        outcomes.append(StopOutcome(name, number, code))
+    return draft.records, outcomes
 
 
 def stops(image: Image, me: int, request: StopReplicaRequest) -> list[Key]:

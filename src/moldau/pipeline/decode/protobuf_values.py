@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 MAIN = "schema.proto"
 """What a registry's schema is called while it is compiled; those that it uses have their names as it imports them."""
 _DEEPEST = 50
-_UNKNOWN_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ def tells_no_leader_what_retention_moved(patches: Patches) -> None:
     def nothing(manager: FetcherManager) -> Generator[None, None, None]:
         yield from ()
 
-    patches.set(FetcherManager, "starts_moved", nothing)
+    patches.set(FetcherManager, "starts_moved_in_slices", nothing)
 
 
 def answers_deletions_without_its_followers(patches: Patches) -> None:

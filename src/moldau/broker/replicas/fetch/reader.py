@@ -39,6 +39,7 @@ READ_AT_ONCE = 250
 """...and reads in each slice: a millisecond's work."""
 Topics = dict[bytes | str, FetchResponse.FetchableTopicResponse]
 Found = list[tuple[FetchPartition, Data]]
+"""Partitions that were looked at, each with its part of the answer."""
 
 
 class FetchProgress:
@@ -48,7 +49,7 @@ class FetchProgress:
     __slots__ = ("found", "in_memory_left", "left", "size", "urgent")
 
     def __init__(self, max_bytes: int) -> None:
-        self.found: list[tuple[FetchPartition, Data]] = []
+        self.found: Found = []
         self.size = 0
         self.urgent = False
         self.left = max_bytes
@@ -113,7 +114,7 @@ class FetchReader:
         if partition is not None:
             self._unwatch(partition)
 
-    def forget_all(self) -> Generator[None, None, None]:
+    def _forget_all_in_slices(self) -> Generator[None, None, None]:
         """Nobody asks again: partitions and their reader know each other, and would wait for the collector."""
         self.unread.clear()
         self.uncounted.clear()
@@ -215,15 +216,15 @@ class FetchReader:
         self.replicas.purgatory.park(wait, max(params.max_wait_ms, DISK_WAIT_MS) if for_disk else params.max_wait_ms)
         return wait.answer
 
-    def fetch_at_once(self, params: FetchParams) -> Generator[None, None, FetchResponse]:
+    def fetch_now_in_slices(self, params: FetchParams) -> Generator[None, None, FetchResponse]:
         """The answer with what there is, for more partitions than one turn of the loop should look at: with pauses."""
         self.params = params
         self.asked_ms = self.replicas.deps.world.clock.monotonic_ms()
         yield from self.count_unnamed_in_slices()
-        return (yield from self.answer_at_once())
+        return (yield from self.answer_now_in_slices())
 
-    def answer_at_once(self) -> Generator[None, None, FetchResponse]:
-        """As ``fetch_at_once``, with the parameters of the fetch that has come last."""
+    def answer_now_in_slices(self) -> Generator[None, None, FetchResponse]:
+        """As ``fetch_now_in_slices``, with the parameters of the fetch that has come last."""
         progress = FetchProgress(self.params.max_bytes)
         self.being_read = True
         try:
@@ -284,32 +285,32 @@ class FetchReader:
             if at_once or length or data.high_watermark != partition.sent_high_watermark:
                 self.unread[key] = partition  # at the end: next time the others come first
 
-    def respond_in_slices(self, found: list[tuple[FetchPartition, Data]]) -> Generator[None, None, FetchResponse]:
+    def respond_in_slices(self, found: Found) -> Generator[None, None, FetchResponse]:
         """As ``respond``, with pauses; nothing is left in ``found``."""
         found += self._rest(found)
-        return (yield from self._build_on(found, lambda piece: piece))
+        return (yield from self._build_in_slices(found, lambda piece: piece))
 
-    def respond(self, found: list[tuple[FetchPartition, Data]]) -> FetchResponse:
+    def respond(self, found: Found) -> FetchResponse:
         """The response from what a look found: everything asked, or in a session what is new."""
         return self.build(found + self._rest(found))
 
-    def _rest(self, found: list[tuple[FetchPartition, Data]]) -> list[tuple[FetchPartition, Data]]:
+    def _rest(self, found: Found) -> Found:
         """Parts that were not looked at this time, as a full answer must name them all."""
         if len(found) == len(self.parts):
             return []
         seen = {partition.key for partition, _ in found}
         return [(partition, nothing_new(partition)) for key, partition in self.parts.items() if key not in seen]
 
-    def build(self, found: list[tuple[FetchPartition, Data]]) -> FetchResponse:
-        """All of ``_build_on``, at once."""
+    def build(self, found: Found) -> FetchResponse:
+        """All of ``_build_in_slices``, at once."""
         topics: Topics = {}
         response = FetchResponse(session_id=self.session_id)
         self._put(found, response, topics)
         response.responses = list(topics.values())
         return response
 
-    def _build_on(self, found: Found, told: Callable[[Found], Found]) -> Generator[None, None, FetchResponse]:
-        """Group by topic what of it is to be ``told``. Pauses after some partitions, and takes them out of ``found``,
+    def _build_in_slices(self, found: Found, to_tell: Callable[[Found], Found]) -> Generator[None, None, FetchResponse]:
+        """Group by topic what ``to_tell`` leaves of it. Pauses after some partitions, and takes them out of ``found``,
         which is long to free."""
         topics: Topics = {}
         response = FetchResponse(session_id=self.session_id)
@@ -318,7 +319,7 @@ class FetchReader:
             while found:
                 piece = found[: -PARTITIONS_AT_ONCE - 1 : -1]
                 del found[-PARTITIONS_AT_ONCE:]
-                self._put(told(piece), response, topics)
+                self._put(to_tell(piece), response, topics)
                 if found:
                     yield
         finally:
@@ -327,7 +328,7 @@ class FetchReader:
                 let_go(self.replicas.deps.world.tasks, long_arrays(response))
         return response
 
-    def _put(self, found: list[tuple[FetchPartition, Data]], response: FetchResponse, topics: Topics) -> None:
+    def _put(self, found: Found, response: FetchResponse, topics: Topics) -> None:
         """Put these partitions with their topics; name the leaders of what is not here (KIP-951)."""
         lasting, of_consumer = self.lasting, self.params.replica_id < 0
         for partition, data in found:
@@ -370,7 +371,7 @@ class FetchReader:
         if self.waiting is not None:
             self.waiting.expire()
         self.closed = True
-        forgetting = self.forget_all()
+        forgetting = self._forget_all_in_slices()
         self._forget_some(forgetting)
 
     def _forget_some(self, forgetting: Generator[None, None, None]) -> None:
@@ -379,8 +380,8 @@ class FetchReader:
             return
 
     def _forget_all(self) -> None:
-        """All of ``forget_all``, at once. The collector, for which they would wait, comes once in fifty million
-        objects: six idle consumers of 300 partitions took 1.5 MB a second."""
+        """All of ``_forget_all_in_slices``, at once. The collector, for which they would wait, comes once in fifty
+        million objects: six idle consumers of 300 partitions took 1.5 MB a second."""
         for partition in self.parts.values():
             self._unwatch(partition)
         self._clear()
@@ -463,7 +464,7 @@ class DelayedFetch:
 
     async def _go_on(self) -> None:
         reader = self._reader
-        tasks, work = reader.replicas.deps.world.tasks, reader.answer_at_once()
+        tasks, work = reader.replicas.deps.world.tasks, reader.answer_now_in_slices()
         is_follower = reader.params.replica_id >= 0
         try:
             response = await (

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Generator, Iterator
 
-from moldau.broker.replicas.fetch.partition import Data, FetchPartition
 from moldau.broker.replicas.fetch.reader import PARTITIONS_AT_ONCE, FetchReader, Found
 from moldau.broker.replicas.host import ReplicaHost
 from moldau.model import Code
@@ -41,19 +40,19 @@ class FetchSession(FetchReader):
         now = "waits" if self.waiting is not None else "is answered"
         return f"FetchSession({self.session_id} of a {who}: {len(self.parts)} partitions, epoch {self.epoch}, {now})"
 
-    def respond(self, found: list[tuple[FetchPartition, Data]]) -> FetchResponse:
+    def respond(self, found: Found) -> FetchResponse:
         """Everything the first time, then only what is new."""
         if self._opening:
             self._opening = False
             return super().respond(found)
         return self.build(_news(found))
 
-    def respond_in_slices(self, found: list[tuple[FetchPartition, Data]]) -> Generator[None, None, FetchResponse]:
+    def respond_in_slices(self, found: Found) -> Generator[None, None, FetchResponse]:
         """As ``respond``, with pauses."""
         if self._opening:
             self._opening = False
             return (yield from super().respond_in_slices(found))
-        return (yield from self._build_on(found, _news))
+        return (yield from self._build_in_slices(found, _news))
 
 
 def _news(found: Found) -> Found:

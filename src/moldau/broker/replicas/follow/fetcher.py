@@ -17,7 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from moldau.broker.network.peers import ask_over
-from moldau.broker.replicas.follow.partition import AWAITS_DISK, FollowedPartition, SentFetch, retry_wait_ms
+from moldau.broker.replicas.follow.partition import AWAITS_DISK, FollowedPartition, Mention, SentFetch, retry_wait_ms
 from moldau.broker.replicas.host import ReplicaHost
 from moldau.broker.replicas.lost import append_failed
 from moldau.broker.replicas.replica import Key, Replica
@@ -156,8 +156,8 @@ class Fetcher:
         acknowledgement of all before it. What waits for a new segment's file, too; and what was cut below its recovery
         point on file, which is being written."""
         for following in list(self._dirty.values()):
-            log = following.replica.log
-            if log.awaits_flush or log.awaits_cut or log.awaits_file:
+            partition_log = following.replica.log
+            if partition_log.awaits_flush or partition_log.awaits_cut or partition_log.awaits_file:
                 self._leave_session(following)
                 following.delay = AWAITS_DISK
 
@@ -285,15 +285,15 @@ class Fetcher:
             topic = topics.get(topic_id)
             if topic is None:
                 topic = topics[topic_id] = FetchRequest.FetchTopic(topic=replica.partition.topic, topic_id=topic_id)
-            position = replica.machine.position()
+            position = fetch_offset, last_fetched_epoch = replica.machine.position()
             epoch, start = replica.machine.leader_epoch, replica.log.log_start_offset
-            following.named(self._serial, (epoch, position, start), at_once=not ahead)
+            following.named(self._serial, Mention(epoch, position, start), at_once=not ahead)
             topic.partitions.append(
                 FetchRequest.FetchPartition(
                     partition=number,
                     current_leader_epoch=epoch,
-                    fetch_offset=position[0],
-                    last_fetched_epoch=position[1],
+                    fetch_offset=fetch_offset,
+                    last_fetched_epoch=last_fetched_epoch,
                     log_start_offset=start,
                     partition_max_bytes=self._partition_bytes,
                 )
@@ -381,28 +381,34 @@ class Fetcher:
 
     def _apply(self, following: FollowedPartition, serial: int, part: FetchResponse.PartitionData) -> None:
         """One partition's answer, as the machine judges it."""
-        said = following.as_of(serial)
-        if said is None:
+        asked = following.as_of(serial)
+        if asked is None:
             return
         replica = following.replica
-        machine, epoch = replica.machine, said[0]
-        diverging = part.diverging_epoch
-        parted = None
-        if diverging.end_offset >= 0 or diverging.epoch >= 0:
-            parted = max(diverging.epoch, NO_EPOCH), max(diverging.end_offset, NO_OFFSET)
-        answer = FetchAnswer(epoch, said[1], Code(part.error_code), parted, part.high_watermark, part.log_start_offset)
+        machine = replica.machine
+        diverging = None
+        if part.diverging_epoch.end_offset >= 0 or part.diverging_epoch.epoch >= 0:
+            diverging = max(part.diverging_epoch.epoch, NO_EPOCH), max(part.diverging_epoch.end_offset, NO_OFFSET)
+        answer = FetchAnswer(
+            sent_epoch=asked.leader_epoch,
+            sent_from=asked.position,
+            code=Code(part.error_code),
+            diverging=diverging,
+            high_watermark=part.high_watermark,
+            log_start_offset=part.log_start_offset,
+        )
         then, effects = machine.fetch_answered(answer)
         if effects:
             self._replicas.act(replica, effects)
         match then:
             case Next.APPEND:
                 self._append(following, part)
-                if part.records or replica.log.log_start_offset != said[2]:
+                if part.records or replica.log.log_start_offset != asked.log_start:
                     self._still(following)
             case Next.REFETCH:
                 self._still(following)
             case Next.DROP:
-                if (machine.leader_epoch, machine.position()) != said[:2]:
+                if (machine.leader_epoch, machine.position()) != (asked.leader_epoch, asked.position):
                     self._still(following)
             case Next.BACK_OFF:
                 self._block(following)

@@ -57,7 +57,7 @@ class FetcherManager:
         if place is not None:
             self._fetchers[place].flushed(replica)
 
-    def starts_moved(self) -> Generator[None, None, None]:
+    def starts_moved_in_slices(self) -> Generator[None, None, None]:
         """Retention has looked at all logs: tell leaders of those whose start moved. Pauses after some."""
         for at, (key, (leader, number)) in enumerate(list(self._place_of.items()), 1):
             fetcher, replica = self._fetchers.get((leader, number)), self._replicas.by_key.get(key)

@@ -13,8 +13,13 @@ from moldau.ports import Handle
 FIRST_BACKOFF_MS = 5
 FIRST_RETRY_MS = 10
 
-Mention = tuple[int, tuple[int, int], int]
-"""(leader epoch, (fetch offset, last fetched epoch), log start): what a request says of a partition."""
+
+class Mention(NamedTuple):
+    """What a fetch request says of a partition. ``position``: fetch offset and last fetched epoch."""
+
+    leader_epoch: int
+    position: tuple[int, int]
+    log_start: int
 
 
 class SentFetch(NamedTuple):
@@ -37,36 +42,37 @@ class FollowedPartition:
     """One partition in a fetcher (Kafka: PartitionFetchState). ``delay`` is set while it is left out of fetches: the
     timer that ends that, after an error or while it is throttled, or ``AWAITS_DISK``."""
 
-    __slots__ = ("_next", "_said", "backoff_ms", "delay", "in_session", "replica")
+    __slots__ = ("_in_force", "_unanswered", "backoff_ms", "delay", "in_session", "replica")
 
     def __init__(self, replica: Replica) -> None:
         self.replica = replica
         self.in_session = False
         self.delay: Handle | None = None
         self.backoff_ms = 0
-        self._said: Mention | None = None
-        self._next: tuple[tuple[int, Mention], ...] = ()  # by requests that are not answered yet: two at most
+        self._in_force: Mention | None = None
+        self._unanswered: tuple[tuple[int, Mention], ...] = ()
+        """Of requests that are not answered yet, two at most, with their serials."""
 
     def named(self, serial: int, mention: Mention, *, at_once: bool) -> None:
         """Request ``serial`` names it. Unless that is the only one under way (``at_once``), answers to earlier requests
         still speak of the mention before."""
         self.in_session = True
         if at_once:
-            self._said, self._next = mention, ()
+            self._in_force, self._unanswered = mention, ()
         else:
-            self._next = (*self._next, (serial, mention))
+            self._unanswered = (*self._unanswered, (serial, mention))
 
     def as_of(self, serial: int) -> Mention | None:
         """What the leader's session held of it when it answered request ``serial``; None: nothing yet."""
-        while self._next and self._next[0][0] <= serial:
-            self._said, self._next = self._next[0][1], self._next[1:]
-        return self._said
+        while self._unanswered and self._unanswered[0][0] <= serial:
+            self._in_force, self._unanswered = self._unanswered[0][1], self._unanswered[1:]
+        return self._in_force
 
     @property
     def told_start(self) -> int | None:
         """The log's start in its newest mention."""
-        newest = self._next[-1][1] if self._next else self._said
-        return None if newest is None else newest[2]
+        newest = self._unanswered[-1][1] if self._unanswered else self._in_force
+        return None if newest is None else newest.log_start
 
     def next_backoff_ms(self, max_ms: int) -> int:
         """How long to leave it out now: longer after each error in a row."""
