@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from moldau.broker.config.dynamic import DynamicConfig
 from moldau.broker.config.storage_format import METADATA_FOLDER, FormatRefused
-from moldau.broker.controller.topic_creation import OFFSETS
+from moldau.broker.groups.beginning import BeginsLeading
 from moldau.broker.host import Host, WithClusterId
 from moldau.broker.loop import run_in_slices, sleep
 from moldau.broker.network.descriptors import open_files_most
@@ -44,7 +44,6 @@ from moldau.storage.offset_files import Checkpoint
 
 if TYPE_CHECKING:
     from moldau.broker.groups.coordinator import Coordinator
-    from moldau.broker.replicas.replica import Replica
 
 log = logging.getLogger(__name__)
 
@@ -112,6 +111,7 @@ class DataSide:
         )
         self.replicas: ReplicaManager
         self._coordinator: Coordinator | None = None
+        self._begins_leading = BeginsLeading(node.world.tasks, lambda: self.coordinator)
         self.loaded = False
         """Whether every log was loaded: replicas and coordinator are there."""
         self.cleaning = LogCleaner(node.world, self.log_dirs, node.config)
@@ -176,7 +176,7 @@ class DataSide:
         for finding in self.log_dirs.findings:
             log.warning("%s", finding, extra=UNLIMITED)
         node.metadata.subscribe(self.replicas.apply_in_slices)
-        self.replicas.on_started_leading.append(self._begin_leading)
+        self.replicas.on_started_leading.append(self._begins_leading.begin)
         self.loaded = True
 
     @property
@@ -191,10 +191,6 @@ class DataSide:
             self.replicas.on_stopped_leading.append(self._coordinator.cease_leading)
             node.metadata.subscribe(self._coordinator.apply)
         return self._coordinator
-
-    def _begin_leading(self, replica: Replica, epoch: int) -> None:
-        if replica.partition.topic == OFFSETS:
-            self.coordinator.begin_leading(replica, epoch)
 
     def _broker_epoch(self) -> int:
         lifecycle = self._node.lifecycle
@@ -480,6 +476,7 @@ class DataSide:
         if not self.loaded:
             return
         self.cleaning.stop()
+        self._begins_leading.stop()
         if self._coordinator is not None:
             self._coordinator.stop()
         self.replicas.stop()

@@ -165,6 +165,28 @@ def test_the_loop_turns_while_asks_are_made_and_while_their_answers_are(module: 
     asyncio.run(scenario())
 
 
+class Refusing(Agreeing):
+    """A controller that refuses requests as a whole."""
+
+    async def submit(self, request: Any) -> Any:
+        self.turns_before = self.tasks.turns
+        return replies.Refused(Code.POLICY_VIOLATION, "too many")
+
+
+def test_the_loop_turns_while_very_many_topics_are_refused_together() -> None:
+    """A hundred thousand held it for 149 ms of computing."""
+
+    async def scenario() -> None:
+        refusing = Refusing(LoopTasks())
+        context = ContextValue(api_version=5, client_id="client")
+        answer = await k19_create_topics.control(controller(refusing), CONTROL[k19_create_topics], context)
+        assert {topic.error_code for topic in answer.topics} == {Code.POLICY_VIOLATION}
+        assert len(answer.topics) == MANY
+        assert refusing.tasks.turns - refusing.turns_before >= MANY // STEP
+
+    asyncio.run(scenario())
+
+
 async def waited(answer: Any) -> Any:
     return await answer if inspect.isawaitable(answer) else answer
 
@@ -297,6 +319,7 @@ def test_topics_that_are_refused_for_one_reason_are_one_line_of_the_log(caplog: 
         channel = Creating(LoopTasks())
         made = node(channel.tasks, controller_channel=channel)
         assert len(await create_automatically(made, NAMES)) == MANY
+        assert channel.tasks.turns - channel.asked[0] >= MANY // STEP, "the loop turned while it was found out why"
         assert not made.creating, "nothing is remembered of names that clients made up"
 
     asyncio.run(scenario())

@@ -83,7 +83,7 @@ def _long(node: WithReplicas, request: FetchRequest, context: Context) -> Genera
     reader = _open(node, request, context)
     if isinstance(reader, Code):
         return FetchResponse(error_code=reader)
-    reader.being_read = True
+    reader.being_read, had = True, len(reader.parts)
     by_id = context.api_version >= 13
     try:
         for piece in pieces:
@@ -93,6 +93,7 @@ def _long(node: WithReplicas, request: FetchRequest, context: Context) -> Genera
             yield
             for number in numbers:
                 reader.forget((topic_id if by_id else topic, number))
+        node.replicas.sessions.fits(reader, had)
         if _is_throttled(context) and reader.session_id:
             return FetchResponse(session_id=reader.session_id)
         if context.connection is not None:

@@ -52,10 +52,11 @@ async def control(
     answer = CreateTopicsResponse()
     for name in sorted(twice):
         answer.topics.append(_error(name, Code.INVALID_REQUEST, "Duplicate topic name."))
-    answer.topics += [_error(topic.name, Code.THROTTLING_QUOTA_EXCEEDED, MESSAGE) for topic in mutations.refused]
+    exceeded = (Code.THROTTLING_QUOTA_EXCEEDED, MESSAGE)
+    answer.topics += await each(node, mutations.refused, lambda topic: _error(topic.name, *exceeded))
     refused = whole(reply)
     if refused is not None:
-        found = [_error(topic.name, *refused) for topic in wanted]
+        found = await each(node, wanted, lambda topic: _error(topic.name, *refused))
     else:
         found = await each(node, reply.topics, _result)
         await wait_until_propagated(node)

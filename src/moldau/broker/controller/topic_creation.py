@@ -36,6 +36,7 @@ _FOR_NOW = (
     Code.REQUEST_TIMED_OUT,
 )
 """What may be otherwise the next time."""
+_MADE = frozenset({Code.NONE, Code.TOPIC_ALREADY_EXISTS})
 Topic = CreateTopicsRequest.CreatableTopic
 Config = CreateTopicsRequest.CreatableTopicConfig
 
@@ -97,11 +98,14 @@ async def _create(
         return dict.fromkeys(names, Code.LEADER_NOT_AVAILABLE)
     refused: dict[str, Code] = {}
     reasons: dict[tuple[Code, str], list[str]] = {}
-    for topic in answer.topics:
-        code = Code(topic.error_code)
-        if code not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
+
+    def take(topic: CreateTopicsResponse.CreatableTopicResult) -> None:
+        if topic.error_code not in _MADE:
+            code = Code(topic.error_code)
             refused[topic.name] = Code.LEADER_NOT_AVAILABLE if code in _FOR_NOW else code
             reasons.setdefault((code, topic.error_message or ""), []).append(topic.name)
+
+    await each(node, answer.topics, take)
     for (code, why), told in reasons.items():  # one client may name a hundred thousand
         others = f" and {len(told) - 1} others" if len(told) > 1 else ""
         log.warning("topic %s%s cannot be made (yet): %s %s", told[0], others, code.name, why)

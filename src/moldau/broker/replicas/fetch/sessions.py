@@ -1,7 +1,8 @@
 """Incremental fetch sessions, the broker's side (KIP-227): a client names what changed, and is told what is new.
 
-Decides which session a request belongs to, and who must give way when there are too many: whoever was idle longest, if
-for long enough, consumers before followers. What is read is ``replicas/fetch/reader.py``.
+Decides which session a request belongs to, and who must give way when there are too many, or clients' have too many
+partitions together: whoever was idle longest, if for long enough, consumers before followers. Who finds no room is
+answered without a session. What is read is ``replicas/fetch/reader.py``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ FINAL, INITIAL = -1, 0
 EVICTABLE_AFTER_MS = 120_000
 PARTITIONS_MOST = 1 << 18
 """A client's session that has more is ended: as many as one request may name, so that it can be opened again."""
+
+PARTITIONS_ALL = 1 << 19
+"""Partitions of all clients' sessions together, of which each keeps 460 bytes: a client that begins anew again and
+again leaves a session behind each time, and a thousand of as many partitions as one may have would be 120 GB."""
 
 
 class FetchSession(FetchReader):
@@ -109,6 +114,7 @@ class FetchSessionCache:
             if reader is None:
                 reader = FetchReader(self._replicas)
             reader.add(request.topics, by_id)
+            self.fits(reader, 0)
             return reader
         session = self._by_id.get(request.session_id)
         buggify = self._replicas.deps.world.buggify
@@ -128,13 +134,40 @@ class FetchSessionCache:
             return Code.INVALID_FETCH_SESSION_EPOCH
         return self._go_on(session, request)
 
-    def _go_on(self, session: FetchSession, request: FetchRequest) -> FetchSession:
+    def fits(self, reader: FetchReader, had: int) -> bool:
+        """Whether a reader that had so many partitions may keep those that were added since. False: it was a session,
+        is none any more, and can be read from once; its client is told no id, as when all slots are taken."""
+        if not isinstance(reader, FetchSession) or reader.follower or len(reader.parts) <= had or self._have_room():
+            return True
+        self._by_id.pop(reader.session_id, None)
+        reader.session_id, reader.lasting = 0, False
+        return False
+
+    def _have_room(self) -> bool:
+        """Whether clients' sessions have no more partitions than they may together, once those are gone that were idle
+        for long."""
+        clients = [session for session in self._by_id.values() if not session.follower]
+        held = sum([len(session.parts) for session in clients])
+        long_ago_ms = self._clock.monotonic_ms() - EVICTABLE_AFTER_MS
+        for session in clients:
+            if held <= PARTITIONS_ALL or session.used_ms >= long_ago_ms:
+                break
+            held -= len(session.parts)
+            del self._by_id[session.session_id]
+            session.close()
+        return held <= PARTITIONS_ALL
+
+    def _go_on(self, session: FetchSession, request: FetchRequest) -> FetchSession | Code:
         if session.waiting is not None:
             session.waiting.expire()  # pipelined: its client has more to ask, and does not wait
         session.epoch = 1 if session.epoch == 0x7FFFFFFF else session.epoch + 1
         session.used_ms = self._clock.monotonic_ms()
         self._by_id.move_to_end(session.session_id)
+        had = len(session.parts)
         session.add(request.topics, session.by_id)
+        if not self.fits(session, had):
+            session.close()
+            return Code.FETCH_SESSION_ID_NOT_FOUND
         for topic in request.forgotten_topics_data:
             name = bytes(topic.topic_id) if session.by_id else topic.topic
             for number in topic.partitions:
