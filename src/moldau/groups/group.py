@@ -7,6 +7,7 @@ rebalance.py (what drives the states), laws.py (what must hold after every step)
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 
 from moldau.groups.codec import subscribed_topics
@@ -305,6 +306,13 @@ class Group:
                 return None
             topics.update(read)
         return frozenset(topics)
+
+    # --- offsets
+
+    def begin(self, offsets: Iterable[TopicPartition]) -> None:
+        """These offsets are on their way."""
+        for where in offsets:
+            self.in_flight[where] = self.in_flight.get(where, 0) + 1
 
     # --- storing and loading
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from moldau.groups.facts import Append, Effect, OffsetCommit, Reply, Timer, TimerKey, Token
 from moldau.groups.group import MEMBER_BYTES, Group, State, member_bytes
-from moldau.groups.pending import StaticMember, StoredAssignment
+from moldau.groups.pending import HeldOffsets, SettledOffsets, StaticMember, StoredAssignment
 from moldau.groups.records import GroupRecord, OffsetRecord, OtherGroupRecord, ReplayedRecord, StoredOffset
 from moldau.groups.shard import Shard
 from moldau.groups.state import Phase
@@ -32,6 +32,7 @@ def check(shard: Shard, judge: Callable[..., None] = _raise) -> None:
         for timed in (every_parked_reply_has_a_deadline, every_silent_member_has_a_session):
             judge(timed, shard, group)
     judge(every_append_has_an_end, shard)
+    judge(what_is_on_its_way_is_counted, shard)
 
 
 def members_agree(group: Group) -> None:
@@ -106,6 +107,22 @@ def every_append_has_an_end(shard: Shard) -> None:
     for seq, pending in shard.pending.items():
         if pending.waiting is not None:
             assert TimerKey(Timer.APPEND, seq=seq) in shard.deadlines, f"append {seq}: a reply that waits forever"
+
+
+def what_is_on_its_way_is_counted(shard: Shard) -> None:
+    """S18: a group knows of each append and each open transaction that may bring it an offset: who asks for stable
+    offsets waits for these, and for no others."""
+    coming: Counter[tuple[str, TopicPartition]] = Counter()
+    for pending in shard.pending.values():
+        change = pending.change.offsets if isinstance(pending.change, HeldOffsets) else pending.change
+        if isinstance(change, SettledOffsets):
+            coming.update((change.group_id, where) for where, _ in change.offsets)
+    for held in shard.held.values():
+        for _, change in held:
+            coming.update((change.group_id, where) for where, _ in change.offsets)
+    there = {key: count for key, count in coming.items() if key[0] in shard.groups}
+    counted = {(g.group_id, where): count for g in shard.groups.values() for where, count in g.in_flight.items()}
+    assert counted == there, f"offsets {there} are on their way, and {counted} are counted"
 
 
 class Audit:

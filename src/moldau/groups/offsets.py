@@ -172,13 +172,7 @@ def write(
         OffsetRecord(offsets.group_id, where.topic, where.partition, stored) for where, stored in offsets.offsets
     ]
     shard.append(records, lambda seq: Pending(seq, change, waiting), producer)
-    begin(shard.groups[offsets.group_id], offsets)
-
-
-def begin(group: Group, change: SettledOffsets) -> None:
-    """The offsets are on their way."""
-    for where, _ in change.offsets:
-        group.in_flight[where] = group.in_flight.get(where, 0) + 1
+    shard.groups[offsets.group_id].begin(where for where, _ in offsets.offsets)
 
 
 def offsets_stored(shard: ShardState, change: SettledOffsets, seq: int) -> None:

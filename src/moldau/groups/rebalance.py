@@ -72,7 +72,7 @@ def _admit(shard: ShardState, request: Join) -> tuple[Code, Group | None]:
     if (code := _room_for(shard, group, request)) is not Code.NONE:
         if code is Code.GROUP_MAX_SIZE_REACHED and request.member_id in group.members:
             drop(shard, group, request.member_id)
-            complete_if_ready(shard, group)
+            after_leaving(shard, group)
         return code, group
     if not group.supports(request.protocol_type, request.protocols):
         return Code.INCONSISTENT_GROUP_PROTOCOL, group
@@ -301,6 +301,13 @@ def complete_if_ready(shard: ShardState, group: Group) -> int | None:
     if group.state is State.PREPARING_REBALANCE and group.initial is None and group.all_joined:
         return complete_join(shard, group)
     return None
+
+
+def after_leaving(shard: ShardState, group: Group) -> int | None:
+    """Somebody is a member no more: share out anew what it had, or go on without it. As ``prepare``."""
+    if group.state in (State.STABLE, State.COMPLETING_REBALANCE):
+        return prepare(shard, group)
+    return complete_if_ready(shard, group)
 
 
 def join_time_over(shard: ShardState, group: Group) -> None:

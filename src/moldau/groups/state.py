@@ -77,8 +77,13 @@ class ShardState:
         self._seq = 0
 
     def make_group(self, group_id: str, since_ms: int = -1) -> Group:
-        """A group that was not there."""
+        """A group that was not there, or was forgotten while transactions were open that hold offsets of it: these are
+        on their way as they were."""
         group = self.groups[group_id] = Group(group_id, since_ms=since_ms, held=self.held_bytes)
+        for held in self.held.values():
+            for _, change in held:
+                if change.group_id == group_id:
+                    group.begin(where for where, _ in change.offsets)
         return group
 
     def forget_unused(self, group: Group) -> None:

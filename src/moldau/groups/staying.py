@@ -9,7 +9,7 @@ from __future__ import annotations
 from moldau.groups.facts import Heartbeat, HeartbeatReply, Leave, Leaver, LeaveReply, Token
 from moldau.groups.group import Group, State
 from moldau.groups.pending import Waiting
-from moldau.groups.rebalance import complete_if_ready, complete_join, drop, prepare
+from moldau.groups.rebalance import after_leaving, complete_join, drop, prepare
 from moldau.groups.state import ShardState
 from moldau.model import Code
 
@@ -74,10 +74,7 @@ def leave(shard: ShardState, request: Leave, token: Token) -> None:
     codes = tuple((leaver, _leave(shard, group, leaver)) for leaver in request.leavers)
     seq = None
     if any(code is Code.NONE for _, code in codes):
-        if group.state in (State.STABLE, State.COMPLETING_REBALANCE):
-            seq = prepare(shard, group)
-        else:
-            seq = complete_if_ready(shard, group)
+        seq = after_leaving(shard, group)
     if seq is None:
         shard.reply(token, LeaveReply(Code.NONE, codes))
         shard.forget_unused(group)

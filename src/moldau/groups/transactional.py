@@ -64,18 +64,20 @@ def load(shard: ShardState, producer_id: int, records: Sequence[ReplayedRecord])
                 group = shard.make_group(record.group_id)
             where = TopicPartition(record.topic, record.partition)
             change = SettledOffsets(record.group_id, ((where, record.value),))
-            offsets.begin(group, change)
+            group.begin((where,))
             hold(shard, HeldOffsets(producer_id, change), shard.next_seq())
 
 
 def ended(shard: ShardState, event: TransactionEnded) -> None:
     """The marker is in the log: what it commits is the group's, even if the group was forgotten meanwhile."""
-    for seq, change in shard.held.pop(event.producer_id, ()):
-        if change.group_id not in shard.groups:
-            if not event.commits:
-                continue
-            offsets.begin(shard.make_group(change.group_id), change)
+    changes = shard.held.get(event.producer_id, ())
+    if event.commits:
+        for group_id in dict.fromkeys(change.group_id for _, change in changes):
+            if group_id not in shard.groups:
+                shard.make_group(group_id)
+    shard.held.pop(event.producer_id, None)  # not before: a group that is made counts what is held of it
+    for seq, change in changes:
         if event.commits:
             offsets.offsets_stored(shard, change, seq)
-        else:
+        elif change.group_id in shard.groups:
             offsets.offsets_lost(shard, change)

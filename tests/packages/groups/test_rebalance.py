@@ -290,6 +290,29 @@ def test_a_group_takes_no_member_whose_data_could_not_be_stored() -> None:
     ), "nor does who is a member already bring more than that"
 
 
+@pytest.mark.parametrize("is_synced", [True, False])
+def test_a_member_that_is_put_out_for_its_size_leaves_its_partitions_to_others(is_synced: bool) -> None:
+    """It was taken out of a group that went on as it was: nobody read what it had, or the group waited for it."""
+    world = GroupSimulation()
+    if is_synced:
+        joined = world.stable_group("a", "b")
+    else:
+        for name in "ab":
+            world.join(name, known_member_id_required=False)
+        world.wait(6_000)
+        joined = {name: world.answers[name] for name in "ab"}
+        world.sync("sync b", joined["b"])
+    world.shard.record_bytes_max = 10_000
+    too_much = (Protocol("range", b"x" * 100_000),)
+    assert world.join("a", joined["a"].member_id, protocols=too_much).code == Code.GROUP_MAX_SIZE_REACHED
+    assert world.describe().state == "PreparingRebalance"
+    if not is_synced:
+        assert world.answers["sync b"].code == Code.REBALANCE_IN_PROGRESS
+    assert world.heartbeat(joined["b"].member_id, 1) == Code.REBALANCE_IN_PROGRESS
+    world.join("b", joined["b"].member_id)
+    assert world.answers["b"].leader_id == joined["b"].member_id
+
+
 def test_members_of_all_groups_are_bounded_and_what_is_forgotten_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rebalance, "MEMBERS_BYTES_MAX", 4_500)
     world = GroupSimulation()

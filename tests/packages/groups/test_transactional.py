@@ -151,6 +151,42 @@ def test_a_group_that_is_deleted_meanwhile_is_made_again_by_what_is_committed() 
     assert life.offset(stable=True) == 5
 
 
+def test_all_that_a_transaction_commits_counts_though_its_group_is_deleted_meanwhile() -> None:
+    """The second offset was looked for among those on their way of the group that the first had made: KeyError."""
+    life = Life()
+    life.commit(5)
+    life.commit(6)
+    delete_group(life)
+    life.step(TransactionEnded(7, True))
+    assert life.offset(stable=True) == 6
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_a_group_that_is_made_anew_knows_of_transactions_that_hold_offsets_of_it(commits: bool) -> None:
+    """It did not, and the end of one was a KeyError that took the transaction's other groups along."""
+    life = Life()
+    life.commit(5)
+    life.step(TxnCommit("other", "", None, -1, (CommitItem("t", 0, 8, -1, ""),), WRITER), "asker")
+    life.step(AppendCommitted((life.appends.pop(0).seq,)))
+    delete_group(life)
+    life.step(OffsetCommit("g", "", None, -1, (CommitItem("u", 0, 9, -1, ""),)), "asker")
+    life.step(AppendCommitted((life.appends.pop(0).seq,)))
+    life.heard.clear()
+    assert life.offset(stable=True) is Code.UNSTABLE_OFFSET_COMMIT
+    life.step(TransactionEnded(7, commits))
+    assert life.offset(stable=True) == (5 if commits else None)
+    assert ("other" in life.shard.groups) is commits
+    assert not any(group.in_flight for group in life.shard.groups.values())
+
+
+def delete_group(life: Life) -> None:
+    life.step(DeleteGroup("g"), "asker")
+    while life.appends:
+        life.step(AppendCommitted((life.appends.pop(0).seq,)))
+    assert "g" not in life.shard.groups
+    life.heard.clear()
+
+
 def test_members_are_checked_and_clients_that_name_none_are_not() -> None:
     world = GroupSimulation()
     member = world.stable_group("a")["a"]
