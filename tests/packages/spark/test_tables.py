@@ -303,6 +303,8 @@ def test_offsets_of_a_batch_come_from_the_checkpoint(tmp_path):
     assert offsets_of(store, 2) == (at(20), None)
     (tmp_path / "initial-offsets.json").write_text(json.dumps({"offsets": json.loads(at(4)[0]), "subscription": "t"}))
     assert offsets_of(store, 0) == (at(4), at(10))
+    (tmp_path / "offsets" / "3").write_text('v1\n{}\n{"a\u2028b\x85c": 1}\n{"second": 2}\n')
+    assert offsets_of(store, 3)[1] == ('{"a\u2028b\x85c": 1}', '{"second": 2}'), "a line ends as Java's lines do"
     (tmp_path / "offsets" / "0").write_text("v2\n{}")
     with pytest.raises(TableError, match="version 'v2'"):
         offsets_of(store, 0)

@@ -166,7 +166,8 @@ class DeltaFeed:
                 f"{self.name}: version {number} is not in its log any more, which begins with version "
                 f"{self._oldest()}: begin anew with `moldau pipeline reset --to snapshot` or --to earliest"
             )
-        return [json.loads(line) for line in content.decode().splitlines() if line.strip()]
+        # As bytes: the lines of a text end at U+0085 or U+2028 as well, which values within the JSON may have.
+        return [json.loads(line) for line in content.splitlines() if line.strip()]
 
     def _has_feed(self, number: int, told: Sequence[Action]) -> bool:
         metadata = told[-1] if told else self._metadata(number)
