@@ -167,6 +167,15 @@ def test_values_with_unicodes_own_ends_of_lines_are_read_like_others(table: Path
         assert there == given.to_pylist(), start
 
 
+def test_an_empty_text_as_a_partition_is_null_as_in_the_table(table: Path) -> None:
+    write_deltalake(table, pa.table({"id": [1, 2], "name": ["", "x"]}), partition_by=["name"])
+    there = {(one["id"], one["name"]) for one in DeltaTable(table).to_pyarrow_table().to_pylist()}
+    assert there == {(1, None), (2, "x")}, "as Delta's protocol has it"
+    for start in ("earliest", "snapshot"):
+        found = [one for planned in batches(open_feed(source(table)), source(table), start) for one in read(planned)]
+        assert {(one["id"], one["name"]) for one in found} == there, start
+
+
 def test_another_schema_ends_the_run_or_begins_a_batch(table: Path) -> None:
     write_deltalake(table, rows(1), mode="append")
     more = rows(2).append_column("note", pa.array(["new"]))

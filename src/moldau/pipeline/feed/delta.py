@@ -59,8 +59,8 @@ class ReadParquet:
 
 
 def constant(text: str | None, kind: pa.DataType) -> pa.Scalar:
-    """The value of a partition column, from the text that the log has of it."""
-    if text is None or (text == "" and not pa.types.is_string(kind)):
+    """The value of a partition column, from the text that the log has of it: an empty one is null."""
+    if not text:
         return pa.scalar(None, kind)
     if pa.types.is_binary(kind):
         return pa.scalar(text.encode(), kind)
