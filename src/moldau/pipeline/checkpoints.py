@@ -11,6 +11,7 @@ import re
 from moldau.model.counted import counted
 from moldau.pipeline.folder import CHECKPOINT
 from moldau.pipeline.said import RESET
+from moldau.spark.tables.checkpoint import lines_of
 from moldau.spark.tables.stores import Store
 
 _LINES = {"offsets": 3, "commits": 2}
@@ -67,7 +68,7 @@ def _numbered(content: bytes, least: int) -> str | None:
     if not content.strip():
         return "it is empty"
     try:
-        version, *parts = content.decode().splitlines()
+        version, *parts = lines_of(content)
     except UnicodeDecodeError:
         return "it is no text"
     if not re.fullmatch(r"v\d+", version):

@@ -193,7 +193,7 @@ def find_losses(
     for partition in sorted(set(position.offsets) | set(latest.offsets)):
         at, end = position.offsets.get(partition), latest.offsets.get(partition)
         begin = earliest.offsets.get(partition, 0)
-        if end is None:
+        if end is None or partition not in earliest.offsets:  # it went while it was asked for
             losses.append(Loss(LossKind.PARTITION_GONE, partition, at or 0, 0))
         elif at is None:
             if begin > 0:

@@ -228,13 +228,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
         known = {partition: at for partition, at in after.offsets.items() if partition not in gone}
         diverged = self._plan.diverged(before, after)
+        lost = [Loss(LossKind.PARTITION_GONE, partition, before.offsets.get(partition, 0), 0) for partition in gone]
         if planned is None or planned[:2] != (start, end):
-            lost = [Loss(LossKind.PARTITION_GONE, partition, before.offsets.get(partition, 0), 0) for partition in gone]
             lost += find_losses(
                 before._replace(offsets={s: at for s, at in before.offsets.items() if s in known}),
                 earliest, after._replace(offsets=known), diverged,
             )  # fmt: skip
-            self._plan.report(self._plan.told(lost))
+        self._plan.report(self._plan.told(lost))
         begin = begin_at(before, earliest, after._replace(offsets=known), diverged)
         ranges = [
             Range(partition, after.id_of(partition), begin[partition], last)

@@ -34,6 +34,11 @@ def test_a_checkpoint_that_is_whole_or_not_there_is_sound(store: Store, tmp_path
     assert damage(open_store(str(tmp_path / "elsewhere"))) is None
 
 
+def test_a_source_whose_offset_has_unicodes_own_ends_of_lines_is_sound(store: Store) -> None:
+    store.write("checkpoint/offsets/10", 'v1\n{"batchWatermarkMs": 0}\n{"a\u2028b\x85c": 7}'.encode())
+    assert damage(store) is None
+
+
 def test_metadata_that_is_gone_while_there_are_batches_is_named(store: Store) -> None:
     store.delete("checkpoint/metadata")
     assert "checkpoint/metadata is damaged (it is gone, and there are batches): restore it, or" in str(damage(store))

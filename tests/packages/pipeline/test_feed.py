@@ -154,6 +154,28 @@ def test_partition_columns_have_their_types(table: Path) -> None:
         ), start
 
 
+def test_values_with_unicodes_own_ends_of_lines_are_read_like_others(table: Path) -> None:
+    """The log has them as they are, in the bounds of a file and in values of partitions."""
+    texts = ["next\x85line", "a line\u2028separated", "a paragraph\u2029separated", "fed\x0c", "\x1c\x1d\x1e"]
+    given = pa.table({"id": list(range(5)), "name": texts, "text": texts})
+    write_deltalake(table, given, partition_by=["name"])
+    for start in ("earliest", "snapshot"):
+        found = [one for planned in batches(open_feed(source(table)), source(table), start) for one in read(planned)]
+        there = sorted(
+            ({name: one[name] for name in given.schema.names} for one in found), key=lambda one: str(one["id"])
+        )
+        assert there == given.to_pylist(), start
+
+
+def test_an_empty_text_as_a_partition_is_null_as_in_the_table(table: Path) -> None:
+    write_deltalake(table, pa.table({"id": [1, 2], "name": ["", "x"]}), partition_by=["name"])
+    there = {(one["id"], one["name"]) for one in DeltaTable(table).to_pyarrow_table().to_pylist()}
+    assert there == {(1, None), (2, "x")}, "as Delta's protocol has it"
+    for start in ("earliest", "snapshot"):
+        found = [one for planned in batches(open_feed(source(table)), source(table), start) for one in read(planned)]
+        assert {(one["id"], one["name"]) for one in found} == there, start
+
+
 def test_another_schema_ends_the_run_or_begins_a_batch(table: Path) -> None:
     write_deltalake(table, rows(1), mode="append")
     more = rows(2).append_column("note", pa.array(["new"]))

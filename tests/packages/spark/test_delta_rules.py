@@ -7,11 +7,13 @@ import struct
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, Field, Schema
 from deltalake.schema import PrimitiveType
 
 from moldau.spark.tables import DeltaFormat, Table, TableError
+from moldau.spark.tables.files import folder_of, read_footers
 from moldau.spark.tables.stores import open_store
 from tests.packages.spark.table_batches import key
 from tests.packages.spark.test_table_take_back import add
@@ -49,6 +51,30 @@ def test_a_column_that_may_not_be_null_gets_no_nulls(tmp_path: Path) -> None:
         add(tmp_path, both.select(["more"]), key(1))
     add(tmp_path, rows(2), key(1))
     assert table.count() == 2
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.string(), pa.struct([("inner", pa.int64())]), pa.list_(pa.int64()), pa.map_(pa.string(), pa.int64())],
+    ids=str,
+)
+def test_a_null_is_found_where_the_footer_of_a_file_does_not_tell_of_it(tmp_path: Path, kind: pa.DataType) -> None:
+    """Spark writes no statistics for texts above 4 KB, and nobody for structs and lists themselves."""
+    value = {"struct": {"inner": None}, "list": [None], "map": []}.get(str(kind).partition("<")[0], "x" * 5000)
+    DeltaTable.create(tmp_path, Schema.from_arrow(pa.schema([pa.field("it", kind, nullable=False)])))
+
+    def append(number: int, *values: object) -> None:
+        table, name = Table(DeltaFormat(open_store(str(tmp_path)))), folder_of(number)
+        (tmp_path / name).mkdir()
+        given = pa.table({"it": pa.array(values, kind)})
+        pq.write_table(given, tmp_path / name / "part-0.parquet", write_statistics=False)
+        table.format.prepare(given.schema, evolve=False)
+        table.add(read_footers(table.store, name), key(number))
+
+    append(0, value, value)
+    with pytest.raises(TableError, match=r"it may not be NULL there.*it IS NOT NULL"):
+        append(1, value, None)
+    assert DeltaTable(tmp_path).count() == 2
 
 
 def delete(place: Path, *positions: int) -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from moldau.model import TopicPartition
 from moldau.spark.losses import DataLossError, listener, losses_of, skipped
 from moldau.spark.options import parse
 from moldau.spark.pool import FeedPool
 from moldau.spark.readers import BatchReader
+from moldau.spark.start import EARLIEST
 from moldau.spark.tasks import read_range
-from moldau.spark.testing import MemoryCluster, MicroBatches, values
+from moldau.spark.testing import MemoryCluster, MemoryFeed, MicroBatches, values
 from tests.packages.spark.orders import BASE, stream_reader
 from tests.packages.spark.progress import progress_event, query_progress
 
@@ -97,6 +100,34 @@ def test_a_topic_that_is_deleted_while_a_batch_is_planned_is_a_named_loss(cluste
         cluster.create("other")
 
 
+@pytest.mark.parametrize("policy", ["fail", "skip"])
+def test_a_topic_that_nobody_knows_when_its_batch_is_handed_out_is_a_named_loss(cluster, policy):
+    """Also one that is there: a broker that was just started knows none of those that are new. The checkpoint has the
+    batch's end already, so what is left out of it now nobody reads."""
+    query = query_of(cluster, onDataLoss=policy)
+    cluster.log("orders").append(b"1", b"2")
+    reader, start = query.reader, query.reader.initialOffset()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert end["orders"] == {"0": 2, "1": 0}
+    reader._topics = None  # a second later
+    ids = dict(cluster.ids)
+    cluster.before("topics", cluster.ids.clear)
+    if policy == "fail":
+        with pytest.raises(DataLossError, match=r"orders-0: the partition is gone \(position 0, found 0\)"):
+            reader.partitions(start, end)
+        cluster.ids.update(ids)
+        reader._topics = None
+        assert values(reader, reader.partitions(start, end)) == [b"1", b"2"], (
+            "as it was planned, once somebody knows it"
+        )
+    else:
+        with (
+            pytest.warns(UserWarning, match="orders-0: the partition is gone"),
+            pytest.warns(UserWarning, match="orders-1: the partition is gone"),
+        ):
+            assert reader.partitions(start, end) == []
+
+
 def test_a_topic_that_is_deleted_before_its_task_runs_is_stepped_over_or_stops(cluster):
     for policy in ("fail", "skip"):
         options = parse({**BASE, "onDataLoss": policy}, "batch")
@@ -118,6 +149,26 @@ def test_a_batch_whose_topic_vanishes_while_it_is_planned_says_so(cluster):
     cluster.before("ends", lambda: cluster.delete("orders"))
     with pytest.raises(DataLossError, match="orders-0: the partition is gone"):
         BatchReader(parse(BASE, "batch"), cluster.open).partitions()
+
+
+def test_a_partition_whose_beginning_nobody_knows_is_not_left_out_of_a_batch_in_silence(cluster, monkeypatch):
+    """Its leader may have moved between two questions: the one that is asked says that it has no such partition."""
+    cluster.log("orders").append(b"1")
+    cluster.log("orders", 1).append(b"2")
+    offsets = MemoryFeed.offsets
+
+    def without_one(feed: MemoryFeed, asked: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        found = offsets(feed, asked)
+        return {one: at for one, at in found.items() if one.partition == 1 or set(asked.values()) != {EARLIEST}}
+
+    given = {"startingOffsets": '{"orders":{"0":0,"1":0}}'}
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryFeed, "offsets", without_one)
+        with pytest.raises(DataLossError, match="orders-0: the partition is gone"):
+            BatchReader(parse({**BASE, **given}, "batch"), cluster.open).partitions()
+        with pytest.raises(DataLossError, match="orders-0: the partition is gone"):
+            query_of(cluster, **given).batch()
+    assert query_of(cluster, **given).batch() == [b"1", b"2"]
 
 
 def test_a_log_that_was_cut_off_and_has_grown_past_the_position_is_noticed(cluster):

@@ -358,3 +358,21 @@ def test_a_delta_table_whose_files_have_other_names_for_its_columns_takes_no_row
     for ask in (opened(tmp_path).format.check, opened(tmp_path).format.prepare):
         with pytest.raises(TableError, match=f"{said}.*would be read as nulls"):
             ask(rows, evolve=False)
+
+
+def test_a_merge_whose_answer_was_lost_keeps_the_file_that_holds_the_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store has the version, and the client that sent it again was told that there is one."""
+    for number in range(4):
+        write(tmp_path, number, "parquet")
+    put = Store.put_if_absent
+
+    def answer_lost(store: Store, name: str, content: bytes) -> bool:
+        return put(store, name, content) and b"merged-" not in content
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "put_if_absent", answer_lost)
+        assert opened(tmp_path, "parquet").maintain(retention_hours=0) == {"merged": 4, "into": 1, "removed": 4}
+    assert opened(tmp_path, "parquet").held() == (12, [])
+    assert sorted(opened(tmp_path, "parquet").read()["id"].to_pylist()) == sorted([1, 2, 3] * 4)

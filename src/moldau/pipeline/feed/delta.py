@@ -59,8 +59,8 @@ class ReadParquet:
 
 
 def constant(text: str | None, kind: pa.DataType) -> pa.Scalar:
-    """The value of a partition column, from the text that the log has of it."""
-    if text is None or (text == "" and not pa.types.is_string(kind)):
+    """The value of a partition column, from the text that the log has of it: an empty one is null."""
+    if not text:
         return pa.scalar(None, kind)
     if pa.types.is_binary(kind):
         return pa.scalar(text.encode(), kind)
@@ -166,7 +166,8 @@ class DeltaFeed:
                 f"{self.name}: version {number} is not in its log any more, which begins with version "
                 f"{self._oldest()}: begin anew with `moldau pipeline reset --to snapshot` or --to earliest"
             )
-        return [json.loads(line) for line in content.decode().splitlines() if line.strip()]
+        # As bytes: the lines of a text end at U+0085 or U+2028 as well, which values within the JSON may have.
+        return [json.loads(line) for line in content.splitlines() if line.strip()]
 
     def _has_feed(self, number: int, told: Sequence[Action]) -> bool:
         metadata = told[-1] if told else self._metadata(number)

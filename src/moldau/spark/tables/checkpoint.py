@@ -65,10 +65,16 @@ def _read_offsets(checkpoint: CheckpointFiles, batch_id: int) -> Offsets | None:
     content = checkpoint.read(f"offsets/{batch_id}")
     if content is None:
         return None
-    version, _, *sources = content.decode().splitlines() or ["", ""]
+    version, _, *sources = lines_of(content) or ["", ""]
     if version != "v1":
         raise TableError(f"the checkpoint's offsets/{batch_id} is of version {version!r}; v1 is read")
     return tuple(sources)
+
+
+def lines_of(content: bytes) -> list[str]:
+    """The lines of a file of Spark's, cut as bytes: within a text U+0085 and U+2028 end a line as well, which names and
+    values in its JSON may have."""
+    return [line.decode() for line in content.splitlines()]
 
 
 def _checkpoint_of(rows: DataFrame, query: str) -> str | None:

@@ -112,15 +112,27 @@ def refuse_nulls(store: Store, there: DeltaTable, files: Sequence[DataFile]) -> 
     for each in files if names else ():
         found = {name for name in names if name in each.partition and each.partition[name] is None}
         with store.filesystem.open_input_file(store.at(each.path)) as file:
-            footer = pq.read_metadata(file)
-        for group in range(footer.num_row_groups):
-            for index in range(footer.num_columns):
-                column = footer.row_group(group).column(index)
-                nulls = 0 if column.statistics is None else column.statistics.null_count
-                if nulls and column.path_in_schema in names:
-                    found.add(column.path_in_schema)
+            found |= _with_nulls(pq.ParquetFile(file), names)
         if found:
             raise ColumnsError(nulls_of(str(store), sorted(found)))
+
+
+def _with_nulls(file: pq.ParquetFile, names: Sequence[str]) -> set[str]:
+    """The columns with a null in them. The footer does not say it of structs and lists, nor of texts and bytes above
+    4 KB, for which Spark writes no statistics: these columns are read."""
+    counts: dict[str, int | None] = {}
+    for group in range(file.metadata.num_row_groups):
+        for index in range(file.metadata.num_columns):
+            column = file.metadata.row_group(group).column(index)
+            told = None if column.statistics is None else column.statistics.null_count
+            before = counts.get(column.path_in_schema, 0)
+            counts[column.path_in_schema] = None if before is None or told is None else before + told
+    inside = set(names).intersection(file.schema_arrow.names)
+    found = {name for name in inside if counts.get(name)}
+    for name in sorted(name for name in inside if counts.get(name) is None):
+        if any(batch.column(name).null_count for batch in file.iter_batches(columns=[name])):
+            found.add(name)
+    return found
 
 
 def nulls_of(table: str, names: Sequence[str]) -> str:

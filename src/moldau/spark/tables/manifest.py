@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from moldau.spark.nullable import nullable_columns
 from moldau.spark.tables.columns import check_partitions, new_columns
-from moldau.spark.tables.files import DataFile, FileLayout, folder_of, gone, now_ms, read_footers
+from moldau.spark.tables.files import DataFile, FileLayout, folder_of, gone, now_ms, read_footers, written_as
 from moldau.spark.tables.ledger import LedgerEntry, LedgerError, Raced, TableError, refuse_removed, refuse_rewind
 from moldau.spark.tables.own_files import own, remove, within
 from moldau.spark.tables.stores import Store
@@ -99,6 +99,8 @@ class ParquetFormat:
     def commit(self, files: Sequence[DataFile], entry: LedgerEntry) -> None:
         """The next version, with the files and the line; Raced when another writer made that version."""
         before = self._newest
+        if before is not None:  # another writer may have added columns since the rows were looked at
+            new_columns(str(self.store), _bare(before.columns), _bare(self._columns), evolve=True)
         lines = {} if before is None else dict(before.lines)
         self._put(before, files, (), {**lines, entry.pipeline: entry.to_json()})
 
@@ -214,6 +216,8 @@ class ParquetFormat:
             newest = self._look()
             assert newest is not None, "it has files"
             there = {each.path for each in self.files(up_to=newest.number)}
+            if made := [part for part, one in new if one.path in there]:
+                return made  # the version is there, and whoever was asked for it did not say so
             done = [one for one in new if all(each.path in there for each in one[0])]
             for one in new:
                 if one not in done:  # its rows would be in the table twice, or again
@@ -237,7 +241,8 @@ class ParquetFormat:
         name = "/".join(filter(None, (folder, inside, "part-0.parquet")))
         self.store.make_folder(name.rpartition("/")[0])
         with self.store.filesystem.open_output_stream(self.store.at(name)) as file:
-            pq.write_table(pa.concat_tables(tables, promote_options="default"), file, compression="zstd")
+            rows = pa.concat_tables(tables, promote_options="default")
+            pq.write_table(rows, file, **written_as(rows.schema))
         (found,) = read_footers(self.store, folder)
         return found
 
@@ -258,7 +263,7 @@ class ParquetFormat:
         self, before: ManifestVersion | None, add: Sequence[DataFile], remove: Sequence[str], lines: Mapping[str, str]
     ) -> None:
         number = 0 if before is None else before.number + 1
-        columns = self._columns or ({} if before is None else before.columns)
+        columns = {**({} if before is None else before.columns), **self._columns}
         by = self.partition_by if before is None else before.partition_by  # whoever marks the table need not know
         version = ManifestVersion(number, add, list(remove), columns, by, lines, now_ms())
         if not self.store.put_if_absent(_name(number), version.to_json()):

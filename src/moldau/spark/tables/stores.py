@@ -126,14 +126,18 @@ class Store:
                 self.filesystem.create_dir(self.at(name), recursive=True)
 
     def put_if_absent(self, name: str, content: bytes) -> bool:
-        """Write the file whole, unless there is one already; whether it is ours."""
+        """Write the file whole, unless there is one already; whether it is ours.
+
+        A client of a store, or of NFS, sends a write again whose answer was lost, and is then told that there is a
+        file: one that holds the very bytes is ours, whoever said otherwise.
+        """
         if self.local:
             with self.named(name):
                 return _link(Path(self.at(name)), content)
         if self.s3:
-            return self._put_s3(name, content)
+            return self._put_s3(name, content) or self.read(name) == content
         if self.hdfs:
-            return self._put_hdfs(name, content)
+            return self._put_hdfs(name, content) or self.read(name) == content
         raise TableError(f"{self.uri}: a file cannot be written only if it is absent there; use Delta or Iceberg")
 
     @contextlib.contextmanager
@@ -244,7 +248,8 @@ def _link(path: Path, content: bytes) -> bool:
         try:
             os.link(name, path)
         except FileExistsError:
-            return False
+            if not os.path.samefile(name, path):  # NFS may make the link, and say the second time that it is there
+                return False
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
