@@ -100,16 +100,12 @@ def _folders(config: NodeConfig) -> Iterator[Finding]:
             yield Finding(ERROR if share < FULL else WARNING, folder, f"{100 * share:.0f} % of the disk is left", mend)
     if config.on_zookeeper:
         return
-    try:
-        said, sound = formatting.describe(config, disk)
-    except (FormatRefused, OSError, ValueError) as error:
-        yield Finding(
-            ERROR, "meta.properties", str(error), "`moldau storage info -c FILE`; format the folder anew if it is lost"
-        )
-        return
+    said, sound = formatting.describe(config, disk)
     if not sound:
         problems = [line.strip() for line in said.partition("Found problem")[2].splitlines()[1:] if line.strip()]
         mend = "`moldau storage format -t CLUSTER_ID -c FILE` (`moldau storage random-uuid` draws an id)"
+        if not any(line.endswith(formatting.UNFORMATTED) for line in problems):  # it would refuse what stands there
+            mend = "look at all of them with `moldau storage info -c FILE`, and bring meta.properties back from a copy"
         yield Finding(ERROR, "log.dirs", some(problems) or "not formatted", mend)
     if config.is_controller:  # no others note
         yield from _metadata_log(config, disk)

@@ -134,6 +134,8 @@ def describe(ids: tuple[str, ...], bootstrap: str, of_members: bool, every_s: fl
                     rows = [_lag_row(lag) for lag in theirs]
                     say("")
                     show(rows, output, LAG, WIDE)
+                if (told := _beyond(one.group_id, theirs)) is not None:
+                    note(told)
 
     watch(show_once, every_s)
 
@@ -150,8 +152,24 @@ def _head(found: ConsumerGroup, positions: list[GroupLag]) -> Row:
 
 
 def _total(positions: list[GroupLag]) -> int | None:
-    known = [one.lag for one in positions if one.lag is not None]
+    known = [max(0, one.lag) for one in positions if one.lag is not None]
     return sum(known) if known else None
+
+
+def _beyond(group_id: str, positions: list[GroupLag]) -> str | None:
+    """What is to say of positions beyond the end, and what mends it; None when there are none."""
+    found = [one for one in positions if one.lag is not None and one.lag < 0 and one.committed is not None]
+    if not found:
+        return None
+    first = found[0]
+    assert first.committed is not None, "it has a lag"
+    topic, number = first.partition
+    more = f" (and {counted(len(found) - 1, 'partition')} more)" if len(found) > 1 else ""
+    return (
+        f"{topic}-{number} was committed at {first.committed.offset}, and ends at {first.end}{more}: was the topic made"
+        " anew? A consumer may wait there for ever. Stop the group's members, then"
+        f" `moldau group reset {group_id} --topic {topic}:{number} --to earliest`"
+    )
 
 
 def _lag_row(one: GroupLag) -> Row:

@@ -31,10 +31,11 @@ class GroupLag(NamedTuple):
 
     @property
     def lag(self) -> int | None:
-        """Records that are left to read; those that are deleted already do not count."""
+        """Records that are left to read; those that are deleted already do not count. Below zero when it was committed
+        beyond the end, as of another topic of that name: its reader may wait for ever."""
         if self.committed is None or self.end is None:
             return None
-        return max(0, self.end - max(self.committed.offset, self.start or 0))
+        return self.end - max(self.committed.offset, self.start or 0)
 
 
 async def committed(client: Client, group_id: str) -> dict[TopicPartition, Committed]:

@@ -176,6 +176,10 @@ class MetaProperties(NamedTuple):
     version: int = 1
 
 
+META_VERSIONS = (0, 1)
+"""Versions of ``meta.properties``: 0 of a broker that has only ever known ZooKeeper, 1 of all others."""
+
+
 def format_meta(meta: MetaProperties) -> bytes:
     """``meta.properties`` of version 1 (or 0, for a broker that has only ever known ZooKeeper)."""
     lines = [f"cluster.id={meta.cluster_id}"]
@@ -187,10 +191,12 @@ def format_meta(meta: MetaProperties) -> bytes:
 
 
 def parse_meta(data: bytes, what: str) -> MetaProperties:
-    """What ``meta.properties`` says, version 0 or 1."""
+    """What ``meta.properties`` says, version 0 or 1; of any other it is a BrokenFile, as of one that is damaged."""
     values = _properties(data, "=", what)
     try:
         version = int(values["version"])
+        if version not in META_VERSIONS:  # a newer release may mean something else by the same words
+            raise BrokenFile(f"{what}: version {version} is not known, 0 or 1 is expected")
         directory = values.get("directory.id")
         return MetaProperties(
             values["cluster.id"],

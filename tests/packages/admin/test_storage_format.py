@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from moldau.admin.cli import cli
 from moldau.admin.storage import storage
 
 ID = "MkU3OEVBNTcwNTJENDM2Qg"
@@ -60,3 +61,42 @@ def test_a_folder_that_is_named_twice_is_one(tmp_path: Path) -> None:
     said = CliRunner().invoke(storage, ["format", "-t", ID, "-c", str(file), "--standalone"])
     assert said.exit_code == 0, said.output
     assert said.output.count("Formatting") == 1, said.output
+
+
+@pytest.mark.parametrize(
+    "damaged", ["", "version=7\nnode.id=1\ncluster.id=c-1\n", None], ids=["empty", "newer", "folder"]
+)
+@pytest.mark.parametrize(
+    "words",
+    [["storage", "info", "-c"], ["doctor"], ["quorum", "add-controller", "-c"]],
+    ids=["info", "doctor", "quorum"],
+)
+def test_what_cannot_be_read_of_a_folder_is_named_and_no_traceback(
+    tmp_path: Path, words: list[str], damaged: str | None
+) -> None:
+    """The doctor, and what it sends its reader to, ended with BrokenFile's traceback."""
+    folder, file = tmp_path / "data", tmp_path / "server.properties"
+    file.write_text((KRAFT + VOTERS).format(folder=folder))
+    assert CliRunner().invoke(storage, ["format", "-t", ID, "-c", str(file)]).exit_code == 0
+    meta = folder / "meta.properties"
+    meta.unlink()
+    if damaged is None:
+        meta.mkdir()
+    else:
+        meta.write_text(damaged)
+    said = CliRunner().invoke(cli, [*words, str(file)])
+    assert isinstance(said.exception, SystemExit), said.output
+    assert said.exit_code in (1, 4)
+    assert str(meta) in said.output.replace("\n", ""), said.output
+    assert "storage format" not in said.output  # which would say that it is formatted
+
+
+def test_one_folder_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
+    first, second, file = tmp_path / "a", tmp_path / "b", tmp_path / "server.properties"
+    file.write_text((KRAFT + VOTERS).format(folder=f"{first},{second}"))
+    assert CliRunner().invoke(storage, ["format", "-t", ID, "-c", str(file)]).exit_code == 0
+    (first / "meta.properties").write_text("")
+    said = CliRunner().invoke(storage, ["info", "-c", str(file)])
+    assert said.exit_code == 1
+    assert f"Found metadata in {second}" in said.output
+    assert f"{first}/meta.properties: version, cluster.id and node.id are expected" in said.output

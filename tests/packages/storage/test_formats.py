@@ -125,6 +125,14 @@ def test_small_files_are_as_kafka_writes_them() -> None:
     assert parse_clean_shutdown(b"") == -1  # before KIP-966 the file was empty
 
 
+@pytest.mark.parametrize("version", ["2", "7", "-1"])
+def test_meta_properties_of_a_version_that_nobody_knows_is_refused(version: str) -> None:
+    """A newer release may mean something else by the same words. Apache Kafka 4.3.1 does not start on it either."""
+    data = f"version={version}\nnode.id=1\ncluster.id=c-1\n".encode()
+    with pytest.raises(BrokenFile, match=f"x: version {version} is not known, 0 or 1 is expected"):
+        parse_meta(data, "x")
+
+
 def test_names_of_files_and_folders() -> None:
     assert offset_name(42, ".log") == "00000000000000000042.log"
     assert parse_offset_name("00000000000000000042.timeindex.swap") == OffsetFile(42, ".timeindex", ".swap")

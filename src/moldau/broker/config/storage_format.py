@@ -27,6 +27,8 @@ METADATA_VERSION = 25
 METADATA_FOLDER = f"{METADATA_TOPIC}-0"
 BOOTSTRAP = "bootstrap.checkpoint"
 FIRST_SNAPSHOT = "00000000000000000000-0000000000.checkpoint"
+UNFORMATTED = "is not formatted."
+"""How ``describe`` ends a line of what `storage format` mends."""
 LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS = 2, 3, 4, 5, 6
 
 
@@ -84,10 +86,7 @@ def format_storage(
 
 def _refuse_another(folder: str, config: NodeConfig, disk: Disk, cluster_id: str) -> None:
     """Refuse to leave alone what is another cluster's or another node's: no node would start on such a mixture."""
-    try:
-        meta = read_meta(folder, disk)
-    except BrokenFile as error:
-        raise FormatRefused(str(error)) from None
+    meta = read_meta(folder, disk)
     for name, given, read in (("cluster.id", cluster_id, meta.cluster_id), ("node.id", config.node_id, meta.node_id)):
         if given != read:
             raise FormatRefused(f"Invalid {name} in: {folder}/{META}. Expected {given}, but read {read}")
@@ -162,7 +161,7 @@ def parse_controllers(text: str) -> list[tuple[int, str, int, bytes]]:
 
 
 def read_meta(folder: str, disk: Disk) -> MetaProperties:
-    """What a folder was formatted as; FormatRefused tells how to format one that was not."""
+    """What a folder was formatted as; FormatRefused tells how to format one that was not, or what cannot be read."""
     path = f"{folder}/{META}"
     if not disk.exists(path):
         raise FormatRefused(
@@ -170,7 +169,12 @@ def read_meta(folder: str, disk: Disk) -> MetaProperties:
             " `moldau storage format -t CLUSTER_ID -c server.properties` (`moldau storage random-uuid` makes an id;"
             " without controller.quorum.voters a first controller takes --standalone, and others what `--help` tells)"
         )
-    return parse_meta(disk.read(path), path)
+    try:
+        return parse_meta(disk.read(path), path)
+    except BrokenFile as error:
+        raise FormatRefused(str(error)) from None
+    except OSError as error:
+        raise FormatRefused(f"{path} cannot be read: {error.strerror or error}") from None
 
 
 def own_meta(config: NodeConfig, disk: Disk) -> MetaProperties:
@@ -219,7 +223,7 @@ def _refuse_to_begin_over_logs_of_zookeeper(config: NodeConfig, disk: Disk) -> N
         return
     for folder in dict.fromkeys((config.metadata_dir, *config.log_dirs)):
         meta = None
-        with suppress(OSError, FormatRefused, BrokenFile):  # it costs itself, later
+        with suppress(FormatRefused):  # it costs itself, later
             meta = read_meta(folder, disk)
         if meta is not None and meta.version == 0:
             raise FormatRefused(
@@ -262,12 +266,20 @@ def describe(config: NodeConfig, disk: Disk) -> tuple[str, bool]:
     """What the folders hold, in the manner of Kafka's ``storage info``, and whether all is well."""
     folders = sorted({config.metadata_dir, *config.log_dirs})
     lines = ["Found log director" + ("y:" if len(folders) == 1 else "ies:"), *(f"  {folder}" for folder in folders), ""]
-    metas = {folder: read_meta(folder, disk) for folder in folders if disk.exists(f"{folder}/{META}")}
+    metas: dict[str, MetaProperties] = {}
+    problems = []
+    for folder in folders:
+        if not disk.exists(f"{folder}/{META}"):
+            problems.append(f"  {folder} {UNFORMATTED}")
+            continue
+        try:
+            metas[folder] = read_meta(folder, disk)
+        except FormatRefused as error:
+            problems.append(f"  {error}")
     for folder, meta in metas.items():
         id = uuid_text(meta.directory_id or bytes(16))
         what = f"{{cluster.id={meta.cluster_id}, directory.id={id}, node.id={meta.node_id}, version={meta.version}}}"
         lines.append(f"Found metadata in {folder}: {what}")
-    problems = [f"  {folder} is not formatted." for folder in folders if folder not in metas]
     problems += [
         f"  The folders differ in {name.replace('_', '.')}."
         for name in ("cluster_id", "node_id")
