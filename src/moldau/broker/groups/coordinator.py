@@ -21,6 +21,7 @@ from moldau.broker.controller.topic_creation import OFFSETS
 from moldau.broker.groups.offsets_log import OffsetsBatch, Replay, Unwritable, batches_of
 from moldau.broker.loop import Pace, sleep
 from moldau.broker.replicas.deps import ReplicaSettings
+from moldau.broker.replicas.lost import read_failed
 from moldau.broker.replicas.manager import ReplicaManager
 from moldau.broker.replicas.replica import Replica
 from moldau.groups import GroupsConfig, Phase, Shard, partition_for, weight
@@ -52,6 +53,7 @@ from moldau.groups.facts import (
 from moldau.groups.group import MemberBytes
 from moldau.image import Delta, Image
 from moldau.model import Code
+from moldau.model.backoff import longer_ms
 from moldau.model.protocol import Protocol
 from moldau.ports import Handle, World, pools
 from moldau.ports.buggify import LOADING_COORDINATOR
@@ -65,6 +67,8 @@ LOADED_AT_ONCE = 200
 """Records applied before the loop turns: a broker that loads must go on sending heartbeats (docs/architecture.md, "One
 loop, and what runs beside it")."""
 
+AGAIN_MS, AGAIN_MAX_MS = 1_000, 60_000
+"""How long groups that could not be loaded wait for the next attempt, at first and at most."""
 
 R = TypeVar("R")
 Answering = Message | Awaitable[Message]
@@ -245,14 +249,17 @@ class Coordinator:
         if context is not None:
             context.epoch = epoch  # the same leader under a new epoch: nobody else has written meanwhile
             return
-        context = self.shards[replica.partition.partition] = ShardContext(
-            replica, epoch, self._config, self._held_bytes
-        )
+        context = self._context(replica, epoch)
         if not replica.log.log_end_offset:
             # A new log has nothing to load: a member that is told to wait for it waits 3 s if it is librdkafka's.
             self._carry_out(context, context.shard.loaded(self._now()))
             return
         context.task = self._world.tasks.spawn(self._load(context), f"load {replica.partition}")
+
+    def _context(self, replica: Replica, epoch: int) -> ShardContext:
+        context = ShardContext(replica, epoch, self._config, self._held_bytes)
+        self.shards[replica.partition.partition] = context
+        return context
 
     def cease_leading(self, replica: Replica) -> None:
         """This broker leads a partition no more: nor does it coordinate its groups."""
@@ -269,7 +276,10 @@ class Coordinator:
         self._carry_out(context, context.shard.unload())
         log.info("unloaded the groups of %s", context.replica.partition)
 
-    async def _load(self, context: ShardContext) -> None:
+    async def _load(self, context: ShardContext, wait_ms: int = 0) -> None:
+        if wait_ms:
+            await sleep(self._world.tasks, wait_ms)
+            context.ended.clear()  # they are in the log, below what is its end now
         partition_log = context.replica.log
         started_ms = self._world.clock.monotonic_ms()
         end = partition_log.log_end_offset
@@ -285,10 +295,7 @@ class Coordinator:
                 if number % LOADED_AT_ONCE == 0:
                     await sleep(self._world.tasks, 0)
         except LogError as error:
-            log.error("the groups of %s cannot be loaded: %s", context.replica.partition, error)
-            context.task = None
-            self._unload(context)
-            self._replicas.failed(error)
+            self._not_loaded(context, wait_ms, error)
             return
         for producer_id, record in replay.still_open():
             context.shard.apply_open(producer_id, [record])
@@ -307,6 +314,24 @@ class Coordinator:
                 replay.left_out,
                 context.replica.partition,
             )
+
+    def _not_loaded(self, context: ShardContext, waited_ms: int, error: LogError) -> None:
+        """Have another replica lead if that mends it. Else this broker goes on to lead, so loading is tried again: what
+        was in the way may pass, as where no file descriptor was free. Clients are told to wait for it meanwhile."""
+        replica = context.replica
+        log.error("the groups of %s cannot be loaded: %s", replica.partition, error)
+        context.task = None
+        if error.passing:
+            self._replicas.failed(error)
+        else:
+            read_failed(self._replicas, replica, error, "the loading of the groups")
+        if context.done:  # it leads no more
+            return
+        self._unload(context)
+        again = self._context(replica, context.epoch)
+        again.deleted = context.deleted
+        work = self._load(again, longer_ms(waited_ms, AGAIN_MS, AGAIN_MAX_MS))
+        again.task = self._world.tasks.spawn(work, f"load {replica.partition}")
 
     def transaction_ended(self, replica: Replica, producer_id: int, next_offset: int, *, commits: bool) -> None:
         """A marker was written to a partition of the offsets topic, just below ``next_offset``."""

@@ -92,8 +92,8 @@ def flush_failed(replicas: ReplicaHost, log: Log, error: UnusableFile) -> None:
         append_failed(replicas, replica, error)
 
 
-def read_failed(replicas: ReplicaHost, replica: Replica, error: LogError) -> None:
-    """A read from a leader's log failed: see what it costs.
+def read_failed(replicas: ReplicaHost, replica: Replica, error: LogError, who: str = "a fetch") -> None:
+    """A read from a leader's log failed, for ``who``: see what it costs.
 
     Every other member of the ISR has what was acknowledged, and may have it whole. What leaves the ISR with this one is
     a copy, so that it stays where writes with acks=all would be refused without it.
@@ -108,7 +108,7 @@ def read_failed(replicas: ReplicaHost, replica: Replica, error: LogError) -> Non
     elif isinstance(error, DirOffline):
         replicas.failed(error)
     elif replicas.by_key.get(replica.key) is replica:  # whoever waits there asks again and again: it is told once
-        replicas.logs.damaged.note(replica.partition, "a fetch", error)
+        replicas.logs.damaged.note(replica.partition, who, error)
 
 
 def _go_offline(replicas: ReplicaHost, replica: Replica, error: LogError) -> None:
