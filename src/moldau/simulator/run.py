@@ -316,6 +316,7 @@ class SimulatedRun:
         for law in (
             *rest.administration(self.admin, self.observer),
             *rest.nobody_waits(self.observer),
+            *rest.coordinated(self.observer),
             *self.injector.undone(),
         ):
             self.cluster.violated(law)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from moldau.broker.groups.coordinator import Coordinator
 from moldau.controller.active import ActiveController
 from moldau.image import Delta, Image, Partition, Recovery
 from moldau.image.partition import to_record
@@ -58,6 +59,16 @@ def checksums_are_corrupted(patches: Patches) -> None:
     patches.set(storage_faults, "_bytes_that_tell", of_a_checksum)
 
 
+def groups_that_cannot_be_loaded_are_given_up(patches: Patches) -> None:
+    """As without a free file descriptor, and for ever."""
+
+    async def load(self: Any, context: Any, wait_ms: int = 0) -> None:
+        context.task = None
+        self._unload(context)
+
+    patches.set(Coordinator, "_load", load)
+
+
 @pytest.mark.parametrize(
     ("seed", "scene", "mutants", "laws"),
     [
@@ -72,8 +83,9 @@ def checksums_are_corrupted(patches: Patches) -> None:
         (301, "rot", (no_checksum_is_looked_at, checksums_are_corrupted), ("S4:",)),
         (45, "moves", (voters.leads_on_though_removed,), ("R9:",)),
         (1, "kill", (controller.unclean_elections_are_not_told,), ("is not told",)),
+        (1, "kill", (groups_that_cannot_be_loaded_are_given_up,), ("coordinates no group",)),
     ],
-    ids=["R7 R10", "C12", "C4 S11 R6", "rot", "R9", "C11"],
+    ids=["R7 R10", "C12", "C4 S11 R6", "rot", "R9", "C11", "L9"],
 )
 def test_a_mistake_in_real_nodes_breaks_the_law_that_is_about_it(
     seed: int, scene: str, mutants: tuple[Callable[[Patches], None], ...], laws: tuple[str, ...]

@@ -11,9 +11,11 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import accumulate
 
+from moldau.broker.controller.topic_creation import OFFSETS
 from moldau.history.checks import check
 from moldau.history.rows import History
 from moldau.model import TopicPartition
+from moldau.replication.roles import Role
 from moldau.simulator.administrator import Administrator
 from moldau.simulator.cluster_observer import ClusterObserver
 from moldau.simulator.load import SimulatedMember, SimulatedReader, TopicWriter
@@ -106,6 +108,17 @@ def unread(members: list[SimulatedMember], observer: ClusterObserver) -> str:
         if given < end - 1:
             return f"partition {partition[1]} ends at {end}, the group was given it up to {given}"
     return ""
+
+
+def coordinated(observer: ClusterObserver) -> list[str]:
+    """L9: whoever leads a partition of the groups' log coordinates its groups, or is about to."""
+    return [
+        f"L9: n{id} leads {replica.partition} (epoch {replica.machine.leader_epoch}), and coordinates no group"
+        for of in observer.replicas(OFFSETS).values()
+        for id, replica in of.items()
+        if replica.machine.role is Role.LEADER
+        and replica.partition.partition not in dict(observer.nodes())[id].coordinator.shards
+    ]
 
 
 def behind(readers: Iterable[SimulatedReader], observer: ClusterObserver) -> str:
