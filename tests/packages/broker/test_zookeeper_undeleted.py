@@ -11,6 +11,7 @@ from moldau.broker.replicas import folder_work
 from moldau.broker.zookeeper import batch, channels
 from moldau.broker.zookeeper.controller_requests import ControllerRequestHandler
 from moldau.broker.zookeeper.directories import Directories
+from moldau.broker.zookeeper.outcomes import StopOutcome
 from moldau.broker.zookeeper.undeleted import Undeleted
 from moldau.controller.replica_states import ReplicaStates
 from moldau.controller.requests import AlterPartitionReassignments, AssignReplicasToDirs, BrokerRefused, Move
@@ -98,12 +99,14 @@ def test_a_broker_that_could_not_delete_a_replica_is_told_again_when_it_is_back(
     failing: set[int] = set()
     real = ControllerRequestHandler.stop_replica
 
-    async def stop_replica(handler: ControllerRequestHandler, request: StopReplicaRequest, id: int = 0) -> Any:
+    async def stop_replica(
+        handler: ControllerRequestHandler, request: StopReplicaRequest, id: int = 0
+    ) -> tuple[Code, list[StopOutcome]]:
         me = handler._node.config.node_id
         if any(state.delete_partition for one in request.topic_states for state in one.partition_states):
             heard.append(me)
             if me in failing:
-                return Code.NONE, [("t", 0, Code.KAFKA_STORAGE_ERROR)]
+                return Code.NONE, [StopOutcome("t", 0, Code.KAFKA_STORAGE_ERROR)]
         return await real(handler, request, id)
 
     monkeypatch.setattr(ControllerRequestHandler, "stop_replica", stop_replica)

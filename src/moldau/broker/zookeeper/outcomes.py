@@ -8,7 +8,7 @@ from moldau.model.named import NamedTuple
 
 
 class RoleOutcome(NamedTuple):
-    """Of a partition that LeaderAndIsr has this broker lead or follow."""
+    """The outcome of a partition that LeaderAndIsr has this broker lead or follow."""
 
     topic: str
     topic_id: bytes
@@ -21,7 +21,7 @@ class RoleOutcome(NamedTuple):
 
 
 class StopOutcome(NamedTuple):
-    """Of a partition whose replica here StopReplica stops or deletes."""
+    """The outcome of a partition whose replica here StopReplica stops or deletes."""
 
     topic: str
     partition: int

@@ -51,7 +51,7 @@ class FollowedPartition:
         self.backoff_ms = 0
         self._in_force: Mention | None = None
         self._unanswered: tuple[tuple[int, Mention], ...] = ()
-        """Of requests that are not answered yet, two at most, with their serials."""
+        """Mentions in requests that are not answered yet, two at most, with the serials of these."""
 
     def named(self, serial: int, mention: Mention, *, at_once: bool) -> None:
         """Request ``serial`` names it. Unless that is the only one under way (``at_once``), answers to earlier requests
