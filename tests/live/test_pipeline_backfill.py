@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from foreign import create_topic, wait_led
 from kafka_peer import wait_until
@@ -15,6 +16,7 @@ from test_pipeline import Orders
 from test_pipeline_unfinished import check_books, said
 
 from moldau.pipeline.backfill import BackfillError, Backfills
+from moldau.pipeline.begun import HalfWritten
 from moldau.pipeline.books import BookLine
 from moldau.pipeline.positions import lags
 from moldau.pipeline.reading import load
@@ -55,6 +57,22 @@ def add_partition(orders: Orders) -> None:
     for made in admin.create_partitions([NewPartitions(orders.topic, 3)]).values():
         made.result(120)
     wait_led(orders.bootstrap, orders.topic, 3)
+
+
+def make_anew(orders: Orders) -> None:
+    """Delete the topic, and make another one of its name."""
+    admin = AdminClient({"bootstrap.servers": orders.bootstrap})
+    for gone in admin.delete_topics([orders.topic]).values():
+        gone.result(120)
+
+    def made() -> bool:
+        try:
+            create_topic(orders.bootstrap, orders.topic, 2, 3)
+        except Exception:  # it is not gone yet, as each client says in its own words
+            return False
+        return True
+
+    wait_until(made, "the topic to be made anew")
 
 
 def test_what_a_pipeline_will_read_that_has_not_read_yet_is_refused(orders: Orders) -> None:
@@ -162,18 +180,7 @@ def test_what_a_topic_that_was_made_anew_has_was_not_read_before(orders: Orders)
     orders.run()
     orders.orders(range(20, 22))
     orders.run()
-    admin = AdminClient({"bootstrap.servers": orders.bootstrap})
-    for gone in admin.delete_topics([orders.topic]).values():
-        gone.result(120)
-
-    def made() -> bool:
-        try:
-            create_topic(orders.bootstrap, orders.topic, 2, 3)
-        except Exception:  # it is not gone yet, as each client says in its own words
-            return False
-        return True
-
-    wait_until(made, "the topic to be made anew")
+    make_anew(orders)
     orders.orders(range(100, 106))
     assert sum(one.size for one in backfills(orders).wanted("earliest", "latest").again) == 6
     orders.run()
@@ -181,3 +188,39 @@ def test_what_a_topic_that_was_made_anew_has_was_not_read_before(orders: Orders)
     wanted = backfills(orders).wanted("earliest", "latest")
     assert (wanted.size, sum(one.size for one in wanted.again)) == (6, 6)
     assert backfills(orders).wanted("earliest", None).size == 0
+
+
+@pytest.mark.parametrize("on_loss", ["fail", "skip"])
+def test_the_rest_of_a_backfill_is_not_read_from_a_topic_that_was_made_anew(orders: Orders, on_loss: str) -> None:
+    """Other records, which the stream reads itself, were written for the offsets that had been planned."""
+    source(orders, f"start: latest, on_loss: {on_loss}")
+    orders.orders(range(12))
+    orders.run()
+    orders.orders(range(12, 14))
+    orders.run()
+    cut_off(orders)
+    there = orders.ids()
+    make_anew(orders)
+    orders.orders(range(100, 130))
+    with pytest.raises(HalfWritten, match=r"deleted and made anew since the backfill was planned.*abandon FILE"):
+        backfills(orders).finish(orders.spark, modules=None, on_line=orders.lines.append)
+    assert orders.ids() == there
+    assert said(orders, "abandon", "--yes")[0] == 0
+    check_books(orders)
+
+
+def test_records_that_expire_before_a_backfill_comes_to_them_are_named_as_lost(orders: Orders) -> None:
+    """They were called offsets that held no record, as in topics with compaction."""
+    source(orders, "start: latest, on_loss: skip")
+    orders.orders(range(24))
+    orders.run()
+    orders.orders(range(24, 26))
+    orders.run()
+    cut_off(orders)
+    admin = AdminClient({"bootstrap.servers": orders.bootstrap})
+    ends = {one.partition: one.end for one in lags(load(orders.file, {}), orders.runner().folder)}
+    for cut in admin.delete_records([TopicPartition(orders.topic, at, end) for at, end in ends.items()]).values():
+        cut.result(120)
+    backfills(orders).finish(orders.spark, modules=None, on_line=orders.lines.append)
+    code, text = said(orders, "status", "--verify")
+    assert (code, "were lost before they were read" in text, "held no record" in text) == (0, True, False), text

@@ -17,7 +17,7 @@ from moldau.model import TopicPartition
 from moldau.pipeline import audit
 from moldau.pipeline.books import Books
 from moldau.pipeline.folder import BrokenPipelineFile, PipelineFolder
-from moldau.pipeline.positions import plan
+from moldau.pipeline.positions import lags, plan
 from moldau.pipeline.reading import load
 from moldau.pipeline.running import Ended
 from moldau.pipeline.said import PartFailed, words
@@ -233,6 +233,22 @@ def test_a_topic_that_is_not_there_ends_the_run_before_anything_of_the_batch_is_
 
 
 @pytest.mark.timeout(900)
+def test_a_copy_into_its_own_cluster_by_another_brokers_address_ends_the_run_before_anything_is_written(
+    orders: Orders,
+) -> None:
+    """It read what it had written, again and again, and the books balanced."""
+    ours, other = orders.bootstrap.split(",")[:2]
+    text = orders.file.read_text().replace(f"cluster: {orders.bootstrap}", f"cluster: {ours}")
+    sink = f"{{topic: {orders.topic}-clean, key: id}}"
+    assert sink in text
+    orders.file.write_text(text.replace(sink, f"{{topic: {orders.topic}, cluster: '{other}', key: id}}"))
+    orders.orders(range(4))
+    with pytest.raises(Exception, match=f"{orders.topic}@{other} is what the pipeline reads, since"):
+        orders.run()
+    assert sum(one.end for one in lags(load(orders.file, {}), orders.runner().folder)) == 4
+    assert not (orders.folder / "orders").exists()
+
+
 def test_a_source_that_is_not_there_is_told_in_the_words_of_the_file(orders: Orders) -> None:
     orders.file.write_text(orders.file.read_text().replace(f"topics: {orders.topic},", "topics: ordrs,"))
     found = run(orders)

@@ -197,7 +197,7 @@ def with_letters(orders: Orders) -> None:
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [("batches", "Batches.take"), ("books", "Books.add")],
+    [("batches", "ForeachBatch.take"), ("books", "Books.add")],
     ids=["before anything is written", "before the books"],
 )
 def test_a_replay_whose_driver_is_killed_is_finished_by_the_next_one(orders: Orders, module: str, name: str) -> None:
@@ -213,7 +213,7 @@ def test_a_replay_whose_driver_is_killed_is_finished_by_the_next_one(orders: Ord
 def test_letters_of_a_replay_that_was_killed_are_not_taken_back_with_those_that_are(orders: Orders) -> None:
     """They wait for its end, and were counted with the letters that the table holds no more."""
     with_letters(orders)
-    killed(orders, "batches", "Batches.take", "dlq", "replay", str(orders.file), "--stage", "sound", "--yes")
+    killed(orders, "batches", "ForeachBatch.take", "dlq", "replay", str(orders.file), "--stage", "sound", "--yes")
     start = on_table(orders, "rewind", "orders", "0")
     assert on_table(orders, "rewind", "dead", "0") == start
     said(orders, "reset", "--to", start, "--yes")

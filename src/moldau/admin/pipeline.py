@@ -385,7 +385,6 @@ def reset(file: Path, start: str, accept_missing: bool, dry_run: bool, yes: bool
     """
     from moldau.pipeline import positions
     from moldau.pipeline.books import BACKFILL, BATCH
-    from moldau.pipeline.feed.checkpoint import FeedCheckpoint
     from moldau.pipeline.feed.positions import check_start, reset_cost
     from moldau.pipeline.resetting import reset as carry_out
     from moldau.pipeline.taken_back import taken_back
@@ -416,12 +415,12 @@ def reset(file: Path, start: str, accept_missing: bool, dry_run: bool, yes: bool
         if dry_run:
             return
         confirm("Do it?", yes)
-        with folder.locked():
+        with folder.locked(after_cut_off_reset=True):
             if pipeline.source.feed is None and positions.reset_cost(pipeline, folder, start)[1] > again:
                 fail("the pipeline has read more since this was looked at: nothing was done, look again")
-            aside = carry_out(pipeline, folder, start, taken_back(pipeline, folder, accept=accept_missing))
-            if pipeline.source.feed is not None and start == "latest":
-                FeedCheckpoint(folder).keep_latest(begins)
+            latest = begins if pipeline.source.feed is not None and start == "latest" else None
+            back = taken_back(pipeline, folder, accept=accept_missing)
+            aside = carry_out(pipeline, folder, start, back, latest=latest)
     note(f"done; the checkpoint until now is {aside}" if aside else "done; there was no checkpoint")
 
 

@@ -80,7 +80,7 @@ def abandon(file: Path, dry_run: bool, yes: bool) -> None:
         if not folder.store.local and state is not None and state.state == "running":
             note(f"process {state.pid} said last that it runs this: in a store nothing keeps the two apart, so stop it")
         confirm("Give it up?", yes)
-        with folder.locked():
+        with folder.locked(after_cut_off_reset=True):
             now = unfinished(pipeline, folder, exactly=True)
             if [one.to_text() for one in now] != [one.to_text() for one in found]:
                 fail("what is unfinished has changed meanwhile: nothing was done, look again")

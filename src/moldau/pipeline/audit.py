@@ -20,8 +20,8 @@ from moldau.spark.tables.ledger import OffsetOrder, place
 
 def problems(folder: PipelineFolder, *, whole: bool = False) -> list[str]:
     """What contradicts, a sentence each: in the newest line of the books, or in the ``whole`` of them."""
-    last = folder.books.last()
-    found = folder.contradictions()
+    last, half = folder.books.last(), folder.cut_off_reset()
+    found = [*([] if half is None else [half]), *folder.contradictions()]
     if last is None:
         return found
     lines = folder.books.newest(last.sequence + 1 if whole else 2)

@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moldau.model import NO_UUID, TopicPartition, uuid_text
+from moldau.model import TopicPartition
 from moldau.pipeline import books
 from moldau.pipeline.batches import ForeachBatch
-from moldau.pipeline.begun import BegunBatch, refuse_while_cut_off, told_of_abandon
+from moldau.pipeline.begun import ABANDON, BegunBatch, refuse_while_cut_off, told_of_abandon
 from moldau.pipeline.books import BookLine
 from moldau.pipeline.checkpoints import query_of
 from moldau.pipeline.clusters import cluster_of
@@ -32,6 +32,7 @@ from moldau.pipeline.ranges import (
     beyond_the_end,
     ends,
     first_gap,
+    losses_in,
     overlap,
     partitions,
     pieces,
@@ -42,6 +43,7 @@ from moldau.pipeline.resetting import let_in
 from moldau.pipeline.source_options import asked_once, source_options
 from moldau.pipeline.spec import Pipeline
 from moldau.spark.given import OptionError
+from moldau.spark.losses import SKIPPED_KEY, Loss, LossKind, mark
 from moldau.spark.offsets import Positions
 from moldau.spark.pin import kept_at
 from moldau.spark.start import EARLIEST, LATEST, AtTime, Explicit, OfGroup, Start
@@ -70,8 +72,8 @@ class BackfillError(Exception):
 @dataclass(frozen=True, slots=True)
 class BackfillSpans:
     """A range that may be read: the spans, what of them the pipeline has read or will read, where a pipeline that has
-    not begun yet goes on after it, what of the range has expired, the topics that were asked for, if not all, the
-    line of the books that came next when it was looked at, None where nobody looked, and the ids of the topics then."""
+    not begun yet goes on after it, what of the range has expired, the topics that were asked for, if not all, and the
+    line of the books that came next when it was looked at, None where nobody looked."""
 
     spans: Sequence[Span]
     again: Sequence[Span]
@@ -79,7 +81,8 @@ class BackfillSpans:
     expired: Sequence[Span] = ()
     topics: Sequence[str] = ()
     line: int | None = None
-    topic_ids: Mapping[str, bytes] = field(default_factory=dict)
+    ids: Mapping[str, bytes] = field(default_factory=dict)
+    """The ids of the topics that were looked at."""
 
     @property
     def size(self) -> int:
@@ -88,8 +91,7 @@ class BackfillSpans:
 
 @dataclass(frozen=True, slots=True)
 class PlannedBackfill:
-    """A backfill: its number, the number of its first batch, the batches, the line of the books that came next, and the
-    ids of the topics whose offsets these are, as far as they were known."""
+    """A backfill: its number, the number of its first batch, the batches, and the line of the books that came next."""
 
     number: int
     first: int
@@ -97,7 +99,9 @@ class PlannedBackfill:
     line: int
     done: bool = False
     abandoned: bool = False
-    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    ids: Mapping[str, str] = field(default_factory=dict)
+    """The ids of its topics in hexadecimal, as far as they are known: the offsets of another topic of the same name
+    are none of it."""
 
     @property
     def waits(self) -> bool:
@@ -112,8 +116,8 @@ class PlanFile:
     first: int
     line: int
     batches: Sequence[Sequence[tuple[str, int, int, int]]]
-    topic_ids: Mapping[str, str] = field(default_factory=dict)
-    """None in plans of before this was kept."""
+    ids: Mapping[str, str] = field(default_factory=dict)
+    """In hexadecimal; empty in plans of before this was kept."""
 
 
 class Backfills:
@@ -128,6 +132,9 @@ class Backfills:
         """What lies between two positions (as in ``start`` of the file, or a time like 2026-11-23T12:00:00Z), of all
         topics or some; without ``end``, up to what the pipeline has read or will read. OptionError, BackfillError,
         Unreachable."""
+        known = self._pipeline.source.topics
+        if unknown := [one for one in topics if known and one not in known]:
+            raise BackfillError(f"the pipeline does not read {', '.join(unknown)}")
         planner, line = self._planner(topics), self._folder.books.next()
         try:
             there = planner.existing()
@@ -197,7 +204,7 @@ class Backfills:
             "number": number, "first": max(first, last + 1), "line": self._folder.books.next(),
             "batches": [[[one.source.topic, one.source.partition, one.start, one.end] for one in each]
                         for each in found],
-            "topic_ids": {topic: uuid_text(id) for topic, id in wanted.topic_ids.items() if id != NO_UUID},
+            "ids": {topic: id.hex() for topic, id in wanted.ids.items()},
         }  # fmt: skip
         self._folder.store.put_if_absent(f"{_FOLDER}/{number:09d}.json", json.dumps(content).encode())
         self._begun_here = number
@@ -217,13 +224,7 @@ class Backfills:
         """Every backfill so far, in order."""
         found = [
             PlannedBackfill(
-                plan.number,
-                plan.first,
-                [_spans(each) for each in plan.batches],
-                plan.line,
-                done,
-                abandoned,
-                plan.topic_ids,
+                plan.number, plan.first, [_spans(each) for each in plan.batches], plan.line, done, abandoned, plan.ids
             )
             for plan, done, abandoned in plans(self._folder.store, _FOLDER, PlanFile, _BROKEN)
         ]
@@ -251,33 +252,34 @@ class Backfills:
             if number in written:
                 batches.written_before(spark, BatchKey(query, number))
                 continue
-            self._refuse_made_anew(planned)
             options = source_options(pipeline, cluster_of(pipeline), start=starts(spans))
             options = {name: value for name, value in options.items() if name not in _NOT_OF_A_RANGE}
             # Partitions by name: what a topic has got since this was planned is none of it.
             options |= {"assign": partitions(spans), "endingOffsets": ends(spans)}
             records = spark.read.format("moldau").options(**options).load()
-            covered = BatchKey(query, number, (starts(spans),), (ends(spans),))
+            lost = mark(self._lost(planned, spans))
+            end = json.dumps({**json.loads(ends(spans)), **({SKIPPED_KEY: lost} if lost else {})})
+            covered = BatchKey(query, number, (starts(spans),), (end,))
             batches.take(records, BatchKey(query, number), f"backfill-{number}", covered=covered)
         folder.store.write(f"{_FOLDER}/{planned.number:09d}.done", b"")
 
-    def _refuse_made_anew(self, planned: PlannedBackfill) -> None:
-        """BackfillError where a topic is another one than when this was planned: its offsets name other records, which
-        the stream has read, or will."""
-        if not planned.topic_ids:
-            return
-        planner = self._planner(())
+    def _lost(self, planned: PlannedBackfill, spans: Sequence[Span]) -> list[Loss]:
+        """What was lost of the spans since they were planned: a read of them would end where the log does, and call
+        what is not there offsets without records. DataLossError where a loss ends a run, BackfillError where a topic
+        was made anew: its offsets name other records, which the pipeline reads by itself."""
+        planner = self._planner(sorted({one.source.topic for one in spans}))
         try:
-            now = planner.partitions().topic_ids
+            there = planner.existing()
+            found = losses_in(spans, planned.ids, there, planner.edge(EARLIEST, there), planner.edge(LATEST, there))
         finally:
             planner.line.close()
-        told = {topic: uuid_text(id) for topic, id in now.items() if id != NO_UUID}
-        anew = [topic for topic, id in planned.topic_ids.items() if told.get(topic, id) != id]
-        if anew:
+        if anew := sorted({one.partition.topic for one in found if one.kind is LossKind.TOPIC_RECREATED}):
             raise BackfillError(
-                f"backfill {planned.number}: topic {', '.join(sorted(anew))} was made anew since this was planned, and "
-                "its offsets name other records now: `moldau pipeline abandon FILE` gives the rest of it up"
+                f"{', '.join(anew)}: {LossKind.TOPIC_RECREATED} since the backfill was planned, and has other records"
+                f" at its offsets; {ABANDON}"
             )
+        planner.report(found)
+        return found
 
     def next_of(self, planned: PlannedBackfill) -> int | None:
         """The batch of a plan that comes next, None when all are in the books."""
@@ -355,9 +357,6 @@ class Backfills:
         from moldau.spark.planner import Planner
 
         pipeline = self._pipeline
-        unknown = [one for one in topics if pipeline.source.topics and one not in pipeline.source.topics]
-        if unknown:
-            raise BackfillError(f"the pipeline does not read {', '.join(unknown)}")
         source = replace(pipeline.source, topics=tuple(topics), pattern=None) if topics else pipeline.source
         options = source_options(replace(pipeline, source=source), cluster_of(pipeline), start=self._folder.start())
         return Planner(asked_once(parse(options, "stream")), open_feed)

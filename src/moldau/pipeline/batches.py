@@ -19,6 +19,7 @@ from moldau.pipeline.books import BookLine, Books, BookTotals, Count, Drift, Sin
 from moldau.pipeline.case_only import refuse_case_only
 from moldau.pipeline.copied import CopyMarks, logs_of
 from moldau.pipeline.dedup import SeenKeys
+from moldau.pipeline.one_cluster import refuse_one_cluster
 from moldau.pipeline.ordering import as_in_the_log, steady
 from moldau.pipeline.said import named, one_line
 from moldau.pipeline.same_place import refuse_same_places
@@ -74,7 +75,9 @@ class ForeachBatch:
     ) -> None:
         refuse_same_places(pipeline)
         self._pipeline, self._decoding, self._books, self._on_line = pipeline, decoding, kept, on_line
-        self._checkpoint, self._modules, self._kind = checkpoint, modules, kind
+        self._checkpoint, self._modules, self._kind, self._cluster = checkpoint, modules, kind, cluster
+        self._are_apart = False
+        """Whether all clusters told that no topic is read or written under two addresses."""
         stream = kept.newest_of_stream() if kind == books.BATCH else None
         self._sinks: Sequence[Target] = [
             open_sink(
@@ -264,6 +267,7 @@ class ForeachBatch:
         refused."""
         with named("transform"):
             refuse_case_only(self._pipeline, out.schema)
+        self._are_apart = self._are_apart or refuse_one_cluster(self._pipeline, self._cluster)
         sources = sorted({count.topic for count in counts})
         for sink in self._sinks:
             with named(f"sink {sink.name}"):

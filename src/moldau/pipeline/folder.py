@@ -1,6 +1,7 @@
 """The folder of a pipeline: checkpoint, books, where it begins, what it is doing; and that one process runs it.
 
-``checkpoint/`` is Spark's. ``start.json`` is written by a reset, and says where the next checkpoint begins.
+``checkpoint/`` is Spark's. ``start.json`` is written by a reset, and says where the next checkpoint begins;
+``resetting.json`` is there while a reset is under way, and after one that was cut off.
 ``state.json`` is what ``status`` shows of the running process.
 """
 
@@ -24,6 +25,7 @@ from moldau.spark.tables.stores import Store, open_store
 
 CHECKPOINT = "checkpoint"
 START = "start.json"
+RESETTING = "resetting.json"
 STATE = "state.json"
 LOCK = "lock"
 ALIVE = "alive"
@@ -32,6 +34,10 @@ ALIVE = "alive"
 
 class IsRunning(RuntimeError):
     """Another process runs the pipeline; the message names it."""
+
+
+class CutOffReset(RuntimeError):
+    """A reset was cut off, and has to be finished before anything else; the message says how."""
 
 
 class BrokenPipelineFile(RuntimeError):
@@ -109,6 +115,30 @@ class PipelineFolder:
     def begin_anew(self) -> None:
         """Let the next checkpoint begin where the file says."""
         self.store.delete(START)
+
+    def begin_reset(self, start: str) -> None:
+        """Note that a reset to this position is under way: it changes tables, the start and the checkpoint one after
+        the other, and a run in between would go on where the checkpoint was, with tables that take whatever comes."""
+        self.store.replace(RESETTING, json.dumps({"start": start}).encode())
+
+    def end_reset(self) -> None:
+        """Note that all of the reset is done."""
+        self.store.delete(RESETTING)
+
+    def cut_off_reset(self) -> str | None:
+        """The sentence that says that a reset was cut off and what finishes it; None where none was."""
+        found = self.store.read(RESETTING)
+        if found is None:
+            return None
+        try:
+            start = str(json.loads(found)["start"])
+        except (ValueError, TypeError, KeyError):
+            start = "POSITION"
+        return (
+            f"a reset to {start} was cut off, and is done in part: tables may take whatever comes next while the"
+            f" checkpoint goes on where it was. `moldau pipeline reset FILE --to '{start}'` finishes it, as does one to"
+            " elsewhere"
+        )
 
     def has_lost_checkpoint(self) -> bool:
         """Whether the stream has written since it was told where to begin, and its checkpoint is not there."""
@@ -204,11 +234,13 @@ class PipelineFolder:
         return False
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the pipeline for this process; IsRunning when another has it. In a store, Spark's checkpoint and the
-        tables' ledgers are what keeps two processes apart."""
+    def locked(self, *, after_cut_off_reset: bool = False) -> Iterator[None]:
+        """Hold the pipeline for this process; IsRunning when another has it, CutOffReset where a reset was cut off,
+        unless this goes ``after_cut_off_reset``. In a store, Spark's checkpoint and the tables' ledgers are what keeps
+        two processes apart."""
         self.refuse_other()
         if not self.store.local:
+            self._refuse_cut_off_reset(allowed=after_cut_off_reset)
             self.store.replace(OWNER, self._name.encode())
             yield
             return
@@ -225,7 +257,12 @@ class PipelineFolder:
                 os.ftruncate(file.fileno(), 0)
                 os.write(file.fileno(), str(os.getpid()).encode())
             self.refuse_other()  # another pipeline's first run may have been quicker
+            self._refuse_cut_off_reset(allowed=after_cut_off_reset)
             self.store.replace(OWNER, self._name.encode())
             with Path(self.store.at(ALIVE)).open("a") as alive:
                 fcntl.flock(alive, fcntl.LOCK_EX)  # waits for a reader, who has it for a moment
                 yield
+
+    def _refuse_cut_off_reset(self, *, allowed: bool) -> None:
+        if not allowed and (told := self.cut_off_reset()) is not None:
+            raise CutOffReset(f"{told}; nothing else is done before")

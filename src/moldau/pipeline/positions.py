@@ -127,12 +127,16 @@ def _unfinished_steps(pipeline: Pipeline, folder: PipelineFolder) -> list[Planne
     """What was begun and is finished first, or has to be."""
     from moldau.pipeline.unfinished import unfinished
 
+    half = folder.cut_off_reset()
+    reset = [] if half is None else [PlannedStep("reset", f"{half}; until then a run is refused", True)]
+
     hows = {
         BATCH: "a run finishes it, and is refused where the file would give other rows than then",
         REPLAY: "the next `dlq replay` finishes it first",
         BACKFILL: "the next `backfill` finishes it first",
     }
-    return [PlannedStep(one.name, f"{one.to_text()}; {hows[one.kind]}", True) for one in unfinished(pipeline, folder)]
+    found = unfinished(pipeline, folder)
+    return [*reset, *(PlannedStep(one.name, f"{one.to_text()}; {hows[one.kind]}", True) for one in found)]
 
 
 def _source_steps(pipeline: Pipeline, folder: PipelineFolder) -> list[PlannedStep]:
@@ -221,10 +225,13 @@ def _table_step(name: str, last: Callable[[], LedgerEntry | None], late: str, at
         return PlannedStep(name, f"new to this pipeline{late}", True)
     if entry.query_id == ANYONE and entry.end is None:
         return PlannedStep(name, "takes whatever batch comes next", False)
-    if entry.query_id == ANYONE and entry.end is not None:
-        if at is None or place(entry.end, at) is OffsetOrder.EQUAL:
-            return PlannedStep(name, f"goes on where it ends: {' and '.join(entry.end)}", False)
+    order = None if at is None or entry.end is None else place(entry.end, at)
+    if entry.query_id == ANYONE and entry.end is not None and order in (None, OffsetOrder.EQUAL):
+        return PlannedStep(name, f"goes on where it ends: {' and '.join(entry.end)}", False)
+    if at is not None and entry.end is not None and (entry.query_id == ANYONE or order is OffsetOrder.BEFORE):
         what = "was taken back" if entry.what == "rewind" else "ends elsewhere"
+        if entry.query_id != ANYONE:  # by a rewind that was killed, or another program; or the file named it no more
+            what = f"ends with batch {entry.batch_id}, at {' and '.join(entry.end)}"
         try:
             where = f"`moldau pipeline reset FILE --to '{starting_offsets(entry.end)}'` begins where it ends"
         except LedgerError:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from moldau.model import NO_UUID, TopicPartition
 from moldau.pipeline.books import BATCH, REPLAY, BookLine
+from moldau.spark.losses import Loss, LossKind
 from moldau.spark.offsets import Positions, decode, recreated
 
 FOREVER = 1 << 63
@@ -90,6 +91,33 @@ def overlap(wanted: Sequence[Span], there: Sequence[Span]) -> list[Span]:
                 found.append(span)
                 at = span.end
     return found
+
+
+def losses_in(
+    spans: Sequence[Span], ids: Mapping[str, str], there: Positions, earliest: Positions, latest: Positions
+) -> list[Loss]:
+    """What of the spans is lost, where the topics had these ids (in hexadecimal) when they were planned, and the logs
+    begin and end so now. A log that ends within a span has lost its end: when it was planned it had that."""
+    found = list[Loss]()
+    for one in spans:
+        begin, end = (edge.offsets.get(one.source) for edge in (earliest, latest))
+        if not one.size:
+            continue
+        if begin is None or end is None:
+            found.append(Loss(LossKind.PARTITION_GONE, one.source, one.start, 0))
+        elif _is_another(ids.get(one.source.topic), there.id_of(one.source)):
+            found.append(Loss(LossKind.TOPIC_RECREATED, one.source, one.start, begin))
+        else:
+            if begin > one.start:
+                found.append(Loss(LossKind.RECORDS_EXPIRED, one.source, one.start, min(begin, one.end)))
+            if end < one.end:
+                found.append(Loss(LossKind.LOG_WENT_BACK, one.source, one.end, end))
+    return found
+
+
+def _is_another(planned: str | None, now: bytes) -> bool:
+    """Whether a topic has another id; unknown ids say no."""
+    return planned not in (None, NO_UUID.hex(), now.hex()) and now != NO_UUID
 
 
 def beyond_the_end(begin: Mapping[TopicPartition, int], high: Mapping[TopicPartition, int]) -> str:

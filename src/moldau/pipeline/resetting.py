@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from moldau.pipeline.books import TakenBack
+from moldau.pipeline.feed.changes import Position
+from moldau.pipeline.feed.checkpoint import FeedCheckpoint
 from moldau.pipeline.folder import PipelineFolder
 from moldau.pipeline.sinks import open_table
 from moldau.pipeline.spec import Pipeline, TableSink
@@ -16,13 +18,22 @@ from moldau.spark.tables import LedgerError, Table, TableError
 from moldau.spark.tables.ledger import ANYONE
 
 
-def reset(pipeline: Pipeline, folder: PipelineFolder, start: str, back: TakenBack | None = None) -> str | None:
+def reset(
+    pipeline: Pipeline,
+    folder: PipelineFolder,
+    start: str,
+    back: TakenBack | None = None,
+    *,
+    latest: Position | None = None,
+) -> str | None:
     """Begin at ``start`` next time; the name of the checkpoint that was set aside, None when there was none. ``back``
     is what tables do not hold any more, as ``taken_back`` finds it: they forget here that they were taken back.
+    ``latest`` is what that word came to, of a table's feed.
 
-    Cut off at any point it may be called again: a table that takes whatever comes takes it still, and what is noted as
-    taken back is not found again.
+    Cut off at any point it may be called again, and has to be: a table that takes whatever comes takes it still, and
+    what is noted as taken back is not found again. Until then nothing else may hold the pipeline.
     """
+    folder.begin_reset(start)
     if back is not None and back != TakenBack():
         folder.books.take_back(back)
     for _, table in tables_of(pipeline, folder):
@@ -33,7 +44,11 @@ def reset(pipeline: Pipeline, folder: PipelineFolder, start: str, back: TakenBac
         if there is not None:
             table.reset()
     folder.begin_at(start)
-    return folder.set_checkpoint_aside()
+    aside = folder.set_checkpoint_aside()
+    if latest is not None:
+        FeedCheckpoint(folder).keep_latest(latest)
+    folder.end_reset()
+    return aside
 
 
 def let_in(pipeline: Pipeline, folder: PipelineFolder, query: str) -> None:

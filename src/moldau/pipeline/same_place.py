@@ -19,6 +19,7 @@ _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 _TOPIC = "{topic}"
 _NAME = "[a-zA-Z0-9._-]{1,249}"
 _LOOPBACK = ("localhost", "::1")
+NO_END = "it would never come to an end"
 
 
 class Clash(NamedTuple):
@@ -201,8 +202,27 @@ def _of_topics(pipeline: Pipeline) -> Iterator[Clash]:
                 yield Clash(path, f"{what}: {name} is written by two parts of the pipeline{same}")
                 break
         others.append((there, name))
-        if topic in pipeline.source.topics and there & ours:
-            yield Clash(path, f"{what}: topic {name} is what the pipeline reads; it would never come to an end")
+        if there & ours and reads(pipeline, topic):
+            yield Clash(path, f"{what}: topic {name} is what the pipeline reads{_by(pipeline)}; {NO_END}")
+
+
+def reads(pipeline: Pipeline, topic: str) -> bool:
+    """Whether the source reads topics of this name."""
+    pattern = pipeline.source.pattern
+    if pattern is None:
+        return topic in pipeline.source.topics
+    from moldau.spark.given import OptionError
+    from moldau.spark.options import java_pattern
+
+    try:
+        return java_pattern(pattern).search(topic) is not None
+    except OptionError:  # the source tells of it
+        return False
+
+
+def _by(pipeline: Pipeline) -> str:
+    pattern = pipeline.source.pattern
+    return "" if pattern is None else f", by its pattern {pattern!r} (which is searched for anywhere in a name)"
 
 
 def topics_of(pipeline: Pipeline) -> Iterator[WrittenTopic]:

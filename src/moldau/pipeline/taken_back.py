@@ -13,7 +13,7 @@ from moldau.pipeline.lost import end_of_books
 from moldau.pipeline.positions import fewer, verified
 from moldau.pipeline.replays import Replays
 from moldau.pipeline.resetting import tables_of
-from moldau.pipeline.spec import Pipeline
+from moldau.pipeline.spec import Pipeline, TableSink
 from moldau.pipeline.unfinished import unfinished
 from moldau.spark.tables import LedgerError, Table
 
@@ -55,13 +55,23 @@ def way_on(pipeline: Pipeline, folder: PipelineFolder, sinks: Sequence[Mapping[s
 
 
 def tables_taken_back(pipeline: Pipeline, folder: PipelineFolder) -> set[str]:
-    """The sinks with a table whose newest line says that it was taken back."""
-    return {name for name, table in tables_of(pipeline, folder) if _is_taken_back(table)}
+    """The sinks with a table whose newest line says that it was taken back, or is of a batch before the newest one of
+    the books: by a `moldau spark rewind` that was killed, or by another program."""
+    last = folder.books.last()
+    newest = None if last is None else last.totals.newest
+    many = {sink.name for sink in pipeline.sinks if isinstance(sink, TableSink) and "{topic}" in sink.table}
+    return {
+        name
+        for name, table in tables_of(pipeline, folder)
+        if _is_taken_back(table, None if name in many else newest)  # not each topic has records in each batch
+    }
 
 
-def _is_taken_back(table: Table) -> bool:
+def _is_taken_back(table: Table, newest: tuple[str, int] | None) -> bool:
     try:
         last = table.last()
     except LedgerError:
         return False
-    return last is not None and last.what == "rewind"
+    if last is None or newest is None:
+        return last is not None and last.what == "rewind"
+    return last.what == "rewind" or (last.query_id == newest[0] and last.batch_id < newest[1])

@@ -240,13 +240,13 @@ def test_a_reset_is_refused_where_more_was_read_while_somebody_was_asked(
     folder, booked = PipelineFolder(load(file, {})), PipelineFolder.locked
 
     @contextmanager
-    def locked(self: PipelineFolder) -> Iterator[None]:
+    def locked(self: PipelineFolder, *, after_cut_off_reset: bool = False) -> Iterator[None]:
         last = folder.books.last()
         assert last is not None
         end = json.dumps({"t": {"0": 70}})
         counts = [Count("t", "ok", None, 19, "t-0@51")]
         folder.books.add(replace(last, batch=1, start=last.end, end=[end], counts=counts, rows_out=19))
-        with booked(self):
+        with booked(self, after_cut_off_reset=after_cut_off_reset):
             yield
 
     monkeypatch.setattr(PipelineFolder, "locked", locked)

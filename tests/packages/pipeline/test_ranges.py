@@ -17,12 +17,15 @@ from moldau.pipeline.ranges import (
     beyond_the_end,
     ends,
     first_gap,
+    losses_in,
     overlap,
     partitions,
     pieces,
     starts,
     taken,
 )
+from moldau.spark.losses import LossKind
+from moldau.spark.offsets import Positions
 
 ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -116,3 +119,20 @@ def test_what_lies_before_the_next_offsets_that_were_read_is_a_gap() -> None:
 
 def test_the_partitions_of_spans_are_named_whether_there_is_anything_in_them_or_not() -> None:
     assert partitions([Span(ONE, 1, 2), Span(OTHER, 3, 3)]) == '{"t": [0, 1]}'
+
+
+def test_what_of_a_range_is_lost_since_it_was_planned_is_told_by_kind() -> None:
+    old, new, none = b"1" * 16, b"2" * 16, bytes(16)
+
+    def lost(id: bytes, begin: int, end: int) -> list[tuple[LossKind, int, int]]:
+        at = (Positions({ONE: where}, {"t": id}) for where in (begin, end))
+        found = losses_in([Span(ONE, 10, 20), Span(ONE, 7, 7)], {"t": old.hex()}, Positions({}, {"t": id}), *at)
+        return [(one.kind, one.position, one.found) for one in found]
+
+    assert lost(old, 0, 20) == lost(none, 10, 30) == []
+    assert lost(new, 0, 30) == [(LossKind.TOPIC_RECREATED, 10, 0)]
+    assert lost(old, 15, 30) == [(LossKind.RECORDS_EXPIRED, 10, 15)]
+    assert lost(old, 90, 99) == [(LossKind.RECORDS_EXPIRED, 10, 20)]
+    assert lost(old, 0, 15) == [(LossKind.LOG_WENT_BACK, 20, 15)]
+    nowhere = Positions({}, {"t": old})
+    assert losses_in([Span(ONE, 1, 2)], {}, nowhere, nowhere, nowhere)[0].kind is LossKind.PARTITION_GONE

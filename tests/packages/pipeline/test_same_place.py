@@ -111,6 +111,24 @@ def test_what_a_name_stands_for_is_compared_and_not_the_name(tmp_path: Path, res
     assert (found == []) if problem is None else any(problem in one for one in found), found
 
 
+@pytest.mark.parametrize(
+    ("pattern", "rest", "problem"),
+    [
+        ("ord-.*", "sinks: [{topic: ord-clean}]\n", "a sink: topic ord-clean is what the pipeline reads"),
+        ("ord", "sinks: [{topic: my-orders}]\n", "by its pattern 'ord' (which is searched for anywhere in a name)"),
+        ("ord-.*", "sinks: [{table: x}]\ndlq: {topic: ord-dead}\n", "dlq: topic ord-dead is what the pipeline reads"),
+        ("^ord-[a-z]$", "sinks: [{topic: ord-clean}]\ndlq: {topic: ord-dead}\n", None),
+        ("ord-.*", "sinks: [{topic: ord-clean, cluster: 'c:2'}]\n", None),
+    ],
+)
+def test_a_topic_that_the_pattern_of_the_source_matches_is_refused_as_one_that_is_read(
+    tmp_path: Path, pattern: str, rest: str, problem: str | None
+) -> None:
+    """What was written was read again by the next batch, with each of which rows stood in tables once more."""
+    found = said(tmp_path, f"source: {{pattern: '{pattern}'}}\n{rest}{'' if 'dlq' in rest else DEAD}")
+    assert (found == []) if problem is None else any(problem in one for one in found), found
+
+
 def test_a_table_for_each_topic_of_a_pattern_is_that_of_a_topic_which_matches(tmp_path: Path) -> None:
     source = "source: {pattern: 'ord.*'}\n"
     (found,) = said(tmp_path, f"{source}sinks: [{{table: 'a/{{topic}}'}}, {{table: ./a/orders}}]\n{DEAD}")
