@@ -17,7 +17,7 @@ from moldau.pipeline import columns as names
 from moldau.pipeline.begun import ABANDON, BegunBatch, digest, rows_of
 from moldau.pipeline.books import BookLine, Books, BookTotals, Count, Drift, SinkRows
 from moldau.pipeline.case_only import refuse_case_only
-from moldau.pipeline.copied import CopyMarks, ends_of
+from moldau.pipeline.copied import CopyMarks, logs_of
 from moldau.pipeline.dedup import SeenKeys
 from moldau.pipeline.ordering import as_in_the_log, steady
 from moldau.pipeline.said import named, one_line
@@ -100,7 +100,7 @@ class ForeachBatch:
         self._copied = None
         if kind == books.BATCH and any(isinstance(sink, TopicSink) and sink.groups for sink in pipeline.sinks):
             assert store is not None, "marks lie in the pipeline's folder"
-            self._copied = CopyMarks(pipeline, store, ends_of)
+            self._copied = CopyMarks(pipeline, store, logs_of)
         self.refused: RefusedBatch | None = None
         self.failed: Exception | None = None
         """What the last batch ended by, as it was raised: Spark passes on a text alone. None when it was written."""

@@ -3,8 +3,8 @@
 Before a batch is written, the mark has where it begins in the source and where the target's logs end: every record from
 there on in the source lies from there on in the target, whatever ran twice. Between two marks offsets are told one by
 one where the batch wrote as many records as the source has offsets, else the earlier mark is taken, so that nothing is
-stepped over. A target whose logs end before where they ended was made anew: the mapping begins again, with all that is
-there. Read next: groups.py (whose offsets are translated).
+stepped over. A target that has another topic id, or whose logs end before where they ended, was made anew: the mapping
+begins again, with all that is there. Read next: groups.py (whose offsets are translated).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from moldau.model import TopicPartition
+from moldau.model import NO_UUID, TopicPartition, uuid_text
 from moldau.model.protocol import Protocol
 from moldau.pipeline.books import BATCH, BookLine
 from moldau.pipeline.folder import CHECKPOINT, BrokenPipelineFile
@@ -31,23 +31,33 @@ if TYPE_CHECKING:
 Ends = dict[int, int]
 
 
+class TargetLogs(NamedTuple):
+    """Where the logs of a topic end, and the topic's id, an empty text where the cluster has none for topics."""
+
+    ends: Ends
+    topic_id: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Offsets by partition between two batches; in partitions ``exact`` the batch before wrote each record once."""
+    """Offsets by partition between two batches; in partitions ``exact`` the batch before wrote each record once.
+    ``topic_id`` is the target's, empty where it is not known, as in marks of before this was kept."""
 
     source: Mapping[int, int]
     target: Mapping[int, int]
     exact: Collection[int] = ()
+    topic_id: str = ""
 
     def to_json(self) -> bytes:
-        return json.dumps({"source": self.source, "target": self.target, "exact": sorted(self.exact)}).encode()
+        told = {"source": self.source, "target": self.target, "exact": sorted(self.exact), "topic_id": self.topic_id}
+        return json.dumps(told).encode()
 
     @classmethod
     def from_json(cls, text: bytes) -> Mark:
         """The mark of a file; ValueError says why there is none."""
         found = read_json(_Kept, text)
         source, target = ({int(name): at for name, at in side.items()} for side in (found.source, found.target))
-        return cls(source, target, frozenset(found.exact))
+        return cls(source, target, frozenset(found.exact), found.topic_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +67,7 @@ class _Kept:
     source: Mapping[str, int]
     target: Mapping[str, int]
     exact: Sequence[int]
+    topic_id: str = ""
 
 
 class Marks(Protocol):
@@ -124,7 +135,7 @@ class KeptMarks:
         """Let the mapping begin with the mark before this batch."""
         self._store.replace(f"{self._folder}/since", str(batch).encode())
 
-    def are_of(self, target: Ends) -> bool:
+    def are_of(self, target: TargetLogs) -> bool:
         """Whether the newest mark may be of the logs that the target has now; the next batch begins the mapping anew
         where it is not."""
         return not len(self) or not _made_anew(self[len(self) - 1], target)
@@ -147,10 +158,10 @@ class KeptMarks:
 
 
 class CopyMarks:
-    """Writes the marks of a pipeline's copied topics. ``ends`` asks a cluster where a topic's logs end."""
+    """Writes the marks of a pipeline's copied topics. ``logs`` asks a cluster where a topic's logs end."""
 
-    def __init__(self, pipeline: Pipeline, store: Store, ends: Callable[[str, str], Ends]) -> None:
-        self._pipeline, self._ends = pipeline, ends
+    def __init__(self, pipeline: Pipeline, store: Store, logs: Callable[[str, str], TargetLogs]) -> None:
+        self._pipeline, self._logs = pipeline, logs
         self._sinks = [
             (sink, KeptMarks(store, sink)) for sink in pipeline.sinks if isinstance(sink, TopicSink) and sink.groups
         ]
@@ -173,15 +184,15 @@ class CopyMarks:
     def _mark(self, sink: TopicSink, marks: KeptMarks, batch: int, source: str, line: BookLine | None) -> None:
         assert sink.cluster is not None, "groups are for another cluster"
         at = {one.partition: offset for one, offset in decode(json.loads(source)).offsets.items()}
-        target = self._ends(sink.cluster, sink.topic)
+        target = self._logs(sink.cluster, sink.topic)
         before = marks.read(batch - 1) if batch else None
         if before is not None and _made_anew(before, target):
             marks.begin_anew(batch)
         if batch and batch == marks.since():  # what the new logs have so far may be of any offset before
-            marks.add(batch, Mark(at, dict.fromkeys(target, 0)))
+            marks.add(batch, Mark(at, dict.fromkeys(target.ends, 0), topic_id=target.topic_id))
             return
-        exact = () if line is None or before is None else self._exact(line, before, at, target)
-        marks.add(batch, Mark(at, target, exact))
+        exact = () if line is None or before is None else self._exact(line, before, at, target.ends)
+        marks.add(batch, Mark(at, target.ends, exact, target.topic_id))
 
     def _exact(self, line: BookLine, before: Mark, source: Ends, target: Ends) -> frozenset[int]:
         """The partitions in which the batch wrote each record once, one for each offset of the source."""
@@ -196,17 +207,22 @@ class CopyMarks:
         )  # fmt: skip
 
 
-def _made_anew(mark: Mark, target: Ends) -> bool:
-    """Whether logs end before where they ended: they are others."""
-    return any(target.get(one, 0) < end for one, end in mark.target.items())
+def _made_anew(mark: Mark, target: TargetLogs) -> bool:
+    """Whether these are logs of another topic: by its id, as they may have grown past where the others ended."""
+    if "" not in (mark.topic_id, target.topic_id) and mark.topic_id != target.topic_id:
+        return True
+    return any(target.ends.get(one, 0) < end for one, end in mark.target.items())
 
 
-def ends_of(bootstrap: str, topic: str) -> Ends:
-    """Where the logs of a topic end."""
+def logs_of(bootstrap: str, topic: str) -> TargetLogs:
+    """Where the logs of a topic end; none of a topic that is not there."""
     from moldau.client.reading import LATEST
     from moldau.client.sync import Cluster
 
     with Cluster(bootstrap) as cluster:
-        found = cluster.topics([topic])
-        asked = dict.fromkeys((TopicPartition(topic, one) for one in found[topic].partitions), LATEST) if found else {}
-        return {one.partition: offset.offset for one, offset in cluster.offsets(asked).items()}
+        found = cluster.topics([topic]).get(topic)
+        if found is None:
+            return TargetLogs({})
+        ends = cluster.offsets(dict.fromkeys((TopicPartition(topic, one) for one in found.partitions), LATEST))
+        id = "" if found.topic_id == NO_UUID else uuid_text(found.topic_id)
+        return TargetLogs({one.partition: offset.offset for one, offset in ends.items()}, id)

@@ -16,7 +16,7 @@ from moldau.client.groups import Committed, describe_groups
 from moldau.client.sync import Cluster
 from moldau.model import Code, TopicPartition
 from moldau.pipeline.coordinators import Unanswered, all_groups, at_once, by_coordinator
-from moldau.pipeline.copied import KeptMarks, ends_of, translated
+from moldau.pipeline.copied import KeptMarks, logs_of, translated
 from moldau.pipeline.folder import PipelineFolder
 from moldau.pipeline.spec import Pipeline, TopicSink
 
@@ -132,7 +132,7 @@ class _Translation:
         found.unanswered.update(missing)
         before, missing = at_once(target, asked, _committed_of)
         found.unanswered.update(missing)
-        is_there = self._marks.are_of(ends_of(target, self._sink.topic))  # or it was made anew since it was marked
+        is_there = self._marks.are_of(logs_of(target, self._sink.topic))  # or it was made anew since it was marked
         judged = {
             group: [
                 self._judge(group, one, at, before[group], backwards=backwards, is_there=is_there)

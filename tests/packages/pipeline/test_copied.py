@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from moldau.pipeline.books import BookLine, BookTotals, Count
-from moldau.pipeline.copied import CopyMarks, KeptMarks, Mark, translated
+from moldau.pipeline.copied import CopyMarks, KeptMarks, Mark, TargetLogs, translated
 from moldau.pipeline.folder import BrokenPipelineFile, PipelineFolder
 from moldau.pipeline.lint import lint
 from moldau.pipeline.reading import read_text
@@ -41,7 +41,7 @@ def test_a_group_of_a_partition_that_was_added_misses_nothing_of_the_batch_that_
 ) -> None:
     """Where that batch begins, the source does not tell of the partition: it is read from its first record on."""
     store, target = PipelineFolder(pipeline).store, dict(before)
-    copied = CopyMarks(pipeline, store, lambda bootstrap, topic: dict(target))
+    copied = CopyMarks(pipeline, store, lambda bootstrap, topic: TargetLogs(dict(target)))
     key = BatchKey("q", 0, ('{"orders": {"0": 5}}',), ('{"orders": {"0": 6, "1": 30}}',))
     copied.begins(key, None)
     target = {0: 6, 1: begins + 30}
@@ -102,7 +102,7 @@ def test_whatever_is_cut_off_a_translated_group_misses_nothing_that_it_had_not_r
         key = BatchKey("q", batch, (f'{{"orders":{{"0":{at}}}}}',), (f'{{"orders":{{"0":{log.end}}}}}',))
         rows = [one for one in log.source if at <= one < log.end]
         while True:  # a process that is cut off anywhere, and begins the batch again
-            copied = CopyMarks(pipeline, store, lambda bootstrap, topic: {0: len(log.target)})
+            copied = CopyMarks(pipeline, store, lambda bootstrap, topic: TargetLogs({0: len(log.target)}))
             copied.begins(key, last)
             if turns.random() < 0.3:
                 log.target += rows[: turns.randint(0, len(rows))]
@@ -131,7 +131,7 @@ def test_whatever_is_cut_off_a_translated_group_misses_nothing_that_it_had_not_r
 def test_a_batch_with_steps_or_rows_left_out_is_never_told_one_by_one(pipeline: Pipeline) -> None:
     store, target = PipelineFolder(pipeline).store, 0
     key = BatchKey("q", 0, ('{"orders":{"0":0}}',), ('{"orders":{"0":4}}',))
-    copied = CopyMarks(pipeline, store, lambda bootstrap, topic: {0: target})
+    copied = CopyMarks(pipeline, store, lambda bootstrap, topic: TargetLogs({0: target}))
     copied.begins(key, None)
     target = 4
     copied.ended(replace(line_of(key, 4), rows_out=3))
@@ -169,7 +169,7 @@ def test_a_mark_that_is_damaged_is_named_by_whoever_needs_it(pipeline: Pipeline,
     (file,) = Path(folder.store.base).rglob(f"{1:012d}.json")
     file.write_bytes(content)
     with pytest.raises(BrokenPipelineFile, match=rf"{file}.*which offsets.*moldau pipeline reset"):
-        CopyMarks(pipeline, folder.store, lambda cluster, topic: {0: 7}).begins(key, None)
+        CopyMarks(pipeline, folder.store, lambda cluster, topic: TargetLogs({0: 7})).begins(key, None)
     with pytest.raises(BrokenPipelineFile, match=f"{file}"):
         translated(KeptMarks(folder.store, sink), 0, 5)
 
@@ -182,7 +182,7 @@ def test_a_group_is_not_translated_by_the_logs_of_a_target_that_was_made_anew(
     store = PipelineFolder(pipeline).store
     (sink,) = (one for one in pipeline.sinks if isinstance(one, TopicSink))
     ends, last = {0: 0}, None
-    copied = CopyMarks(pipeline, store, lambda _cluster, _topic: dict(ends))
+    copied = CopyMarks(pipeline, store, lambda _cluster, _topic: TargetLogs(dict(ends)))
 
     def offsets(at: int) -> tuple[str, ...]:
         return (f'{{"orders": {{"0": {at}}}}}',)
@@ -199,8 +199,35 @@ def test_a_group_is_not_translated_by_the_logs_of_a_target_that_was_made_anew(
                 patched.setattr(KeptMarks, "add", lambda _self, _batch, _mark: 1 / 0)
                 with pytest.raises(ZeroDivisionError):
                     copied.ended(last)
-            copied = CopyMarks(pipeline, store, lambda _cluster, _topic: dict(ends))
+            copied = CopyMarks(pipeline, store, lambda _cluster, _topic: TargetLogs(dict(ends)))
         copied.ended(last)
     marks = KeptMarks(store, sink)
     assert ends == {0: 30}, "the copies of 210 to 239"
     assert [translated(marks, 0, at) for at in (0, 150, 205, 210, 229, 230, 240)] == [0, 0, 0, 0, 0, 20, 30]
+
+
+def test_a_target_that_was_made_anew_and_has_grown_past_its_predecessor_is_told_by_its_id(pipeline: Pipeline) -> None:
+    """As one that is deleted while the pipeline is stopped: the next batch may have more records than all before."""
+    store, logs = PipelineFolder(pipeline).store, TargetLogs({0: 0}, "A")
+    (sink,) = (one for one in pipeline.sinks if isinstance(one, TopicSink))
+    first = BatchKey("q", 0, ('{"orders": {"0": 0}}',), ('{"orders": {"0": 100}}',))
+    second = BatchKey("q", 1, first.end, ('{"orders": {"0": 1100}}',))
+    copied = CopyMarks(pipeline, store, lambda _cluster, _topic: logs)
+    copied.begins(first, None)
+    logs = TargetLogs({0: 100}, "A")
+    copied.ended(line_of(first, 100))
+    assert translated(KeptMarks(store, sink), 0, 100) == 100
+    logs = TargetLogs({0: 1000}, "B")
+    assert not KeptMarks(store, sink).are_of(logs), "while the batch is under way"
+    copied = CopyMarks(pipeline, store, lambda _cluster, _topic: logs)
+    copied.begins(second, line_of(first, 100))
+    copied.ended(line_of(second, 1000))
+    marks = KeptMarks(store, sink)
+    assert marks.are_of(logs)
+    assert [translated(marks, 0, at) for at in (50, 100, 700)] == [0, 0, 0], "record 100 is the first one there"
+
+
+def test_marks_of_before_they_had_the_targets_id_are_read(pipeline: Pipeline) -> None:
+    old = Mark.from_json(b'{"source": {"0": 1}, "target": {"0": 2}, "exact": [0]}')
+    assert old == Mark({0: 1}, {0: 2}, frozenset({0}))
+    assert Mark.from_json(Mark({0: 1}, {0: 2}, topic_id="A").to_json()).topic_id == "A"
