@@ -231,6 +231,27 @@ def test_columns_are_added_when_asked_for_and_partitions_compared(kind, tmp_path
     assert sorted(found["name"].to_pylist(), key=str) == [None, None, "a", "a", "b", "b"]
 
 
+def test_columns_that_another_writer_added_meanwhile_stay_and_keep_their_types(tmp_path):
+    """Between the look at a batch's columns and its commit, for which its files are written."""
+
+    def make(pipeline: str) -> Table:
+        return opened("parquet", tmp_path, str(tmp_path / "t"), {}, evolve=True, pipeline=pipeline)
+
+    wider = ROWS.append_column("more", pa.array([1, 2, 3], pa.int32()))
+    other = ROWS.append_column("more", pa.array(["x", "y", "z"]))
+    add(make("a"), key(0))
+    slow, wrong = make("a"), make("c")
+    slow.format.prepare(ROWS.schema, evolve=True)
+    wrong.format.prepare(other.schema, evolve=True)
+    add(make("b"), key(0), wider)
+    slow.add([], key(1))
+    with pytest.raises(TableError, match="differ in more"):
+        wrong.add([], key(0))
+    with pytest.raises(TableError, match="differ in more"):
+        add(make("d"), key(0), other)
+    assert make("a").read()["more"].type == pa.int32()
+
+
 def test_a_parquet_tables_small_files_are_merged_beside_the_stream(tmp_path):
     def make() -> Table:
         return opened("parquet", tmp_path, str(tmp_path / "t"), {})

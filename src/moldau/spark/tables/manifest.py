@@ -99,6 +99,8 @@ class ParquetFormat:
     def commit(self, files: Sequence[DataFile], entry: LedgerEntry) -> None:
         """The next version, with the files and the line; Raced when another writer made that version."""
         before = self._newest
+        if before is not None:  # another writer may have added columns since the rows were looked at
+            new_columns(str(self.store), _bare(before.columns), _bare(self._columns), evolve=True)
         lines = {} if before is None else dict(before.lines)
         self._put(before, files, (), {**lines, entry.pipeline: entry.to_json()})
 
@@ -260,7 +262,7 @@ class ParquetFormat:
         self, before: ManifestVersion | None, add: Sequence[DataFile], remove: Sequence[str], lines: Mapping[str, str]
     ) -> None:
         number = 0 if before is None else before.number + 1
-        columns = self._columns or ({} if before is None else before.columns)
+        columns = {**({} if before is None else before.columns), **self._columns}
         by = self.partition_by if before is None else before.partition_by  # whoever marks the table need not know
         version = ManifestVersion(number, add, list(remove), columns, by, lines, now_ms())
         if not self.store.put_if_absent(_name(number), version.to_json()):
