@@ -252,6 +252,21 @@ def test_columns_that_another_writer_added_meanwhile_stay_and_keep_their_types(t
     assert make("a").read()["more"].type == pa.int32()
 
 
+def test_an_iceberg_tables_partitions_by_numbers_are_told_and_nan_is_none(tmp_path):
+    def make() -> Table:
+        return opened("iceberg", tmp_path, str(tmp_path / "t"), {}, partition_by=["x"])
+
+    add(make(), key(0), pa.table({"x": [1.5, None, 2.5], "n": [1, 2, 3]}))
+    with pytest.raises(TableError, match="x is NaN in some of the rows"):
+        add(make(), key(1), pa.table({"x": [1.5, float("nan")], "n": [4, 5]}))
+    table = make().format
+    assert isinstance(table, IcebergFormat)
+    found = table._open()
+    assert found is not None
+    for rule, there in (("x == 1.5", [1]), ("x > 2", [3]), ("x is null", [2])):
+        assert found.scan(row_filter=rule).to_arrow()["n"].to_pylist() == there, rule
+
+
 def test_a_parquet_tables_small_files_are_merged_beside_the_stream(tmp_path):
     def make() -> Table:
         return opened("parquet", tmp_path, str(tmp_path / "t"), {})

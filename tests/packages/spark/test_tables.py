@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections.abc import Callable
 from decimal import Decimal
@@ -12,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, QueryBuilder
 
 from moldau.spark.query import NoQuery
 from moldau.spark.tables import BatchKey, DeltaFormat, LedgerError, Table, TableError, Totals, file_stats
@@ -343,6 +344,42 @@ def test_a_tasks_files_are_one_for_each_partition_value(tmp_path):
         for row in found.values():
             assert (row["rows"], row["size"]) == (1, store.size(row["path"]))
             assert pq.read_schema(store.at(row["path"])).names == columns
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_numbers_that_equal_others_or_none_are_each_in_one_file_of_their_own(tmp_path, keep):
+    numbers = [0.0, -0.0, math.nan, 1.5, None, math.nan, math.inf]
+    rows = pa.table({"x": numbers, "name": ["a", "a", "a", "b", None, "a", None], "n": list(range(7))})
+    layout = FileLayout(["x", "name"], keep)
+    told = TaskFiles(open_store(tmp_path), "b", rows.schema, layout).write(iter(rows.to_batches()))
+    found = [pq.ParquetFile(tmp_path / row["path"]).read(["n"])["n"].to_pylist() for row in told.to_pylist()]
+    assert sorted(found) == [[0], [1], [2, 5], [3], [4], [6]]
+    assert sorted(partition_of(row["path"])["x"] or "" for row in told.to_pylist()) == [
+        "", "-0.0", "0.0", "1.5", "inf", "nan",
+    ]  # fmt: skip
+
+
+def test_a_reader_that_skips_files_by_their_bounds_finds_nan_in_them(tmp_path):
+    """To DataFusion, as to Spark, NaN is greater than any number, and Arrow's bounds do not tell of it."""
+    table = Table(DeltaFormat(open_store(str(tmp_path))))
+    batches: list[list[float | None]] = [[1.0, math.nan], [math.nan], [2.0, None], []]
+    for number, values in enumerate(batches):
+        rows = pa.table(
+            {
+                "x": pa.array(values, pa.float64()),
+                "f": pa.array(values, pa.float32()),
+                "n": pa.array([number] * len(values), pa.int64()),
+            }
+        )
+        table.format.prepare(rows.schema, evolve=False)
+        told = TaskFiles(table.store, f"b{number}", rows.schema, FileLayout()).write(iter(rows.to_batches()))
+        files = [DataFile(one["path"], one["size"], one["rows"], json.loads(one["stats"]), {})
+                 for one in told.to_pylist()]  # fmt: skip
+        table.add(files, BatchKey("q", number, at(number), at(number + 1)))
+    counted = QueryBuilder().register("t", DeltaTable(tmp_path))
+    for rule, rows in (("x > 5", 2), ("f > 5", 2), ("x > 1.5", 3), ("isnan(x)", 2), ("n > 5", 0)):
+        found = pa.table(counted.execute(f"SELECT count(*) AS n FROM t WHERE {rule}").read_all())
+        assert found["n"].to_pylist() == [rows], rule
 
 
 def test_bounds_and_counts_come_from_the_footer(tmp_path):

@@ -13,7 +13,7 @@ import time
 import urllib.parse
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -170,6 +170,25 @@ def write_arrow(rows: DataFrame, store: Store, folder: str, layout: FileLayout) 
     return found
 
 
+class WrittenAs(TypedDict):
+    """How Arrow writes a file."""
+
+    compression: str
+    write_statistics: list[str]
+
+
+def written_as(schema: pa.Schema, partition_by: Sequence[str] = ()) -> WrittenAs:
+    """How Arrow writes rows of these columns: with the bounds of all that are neither numbers with a point nor nested.
+
+    Arrow's bounds pass over NaN, which is greater than any number to Spark and DataFusion: these would not look for it
+    in a file whose greatest number is less than what they are asked for. A partition's column, of which a file has one
+    value, has bounds in any case: pyiceberg takes the value from there.
+    """
+    without = (pa.types.is_floating, pa.types.is_nested)
+    bounded = [one.name for one in schema if one.name in partition_by or not any(test(one.type) for test in without)]
+    return {"compression": "zstd", "write_statistics": bounded}
+
+
 class TaskFiles:
     """One task's files: one for each combination of partition values."""
 
@@ -198,7 +217,8 @@ class TaskFiles:
             name = f"{self._folder}/{place}part-{uuid.uuid4().hex}.parquet"
             self._store.make_folder(name.rpartition("/")[0])
             sink = self._store.filesystem.open_output_stream(self._store.at(name))
-            self._open[place] = (name, pq.ParquetWriter(sink, self._schema, compression="zstd"), sink)
+            how = written_as(self._schema, self._layout.partition_by)
+            self._open[place] = (name, pq.ParquetWriter(sink, self._schema, **how), sink)
         return self._open[place][1]
 
     def _told(self) -> pa.RecordBatch:
@@ -218,18 +238,18 @@ def _split(table: pa.Table, by: Sequence[str]) -> Iterator[tuple[str, pa.Table]]
     if not by:
         yield "", table
         return
-    for values in table.select(list(by)).group_by(list(by)).aggregate([]).to_pylist():
-        chosen = None
-        for name in by:
-            column, value = table.column(name), values[name]
-            same = pc.is_null(column) if value is None else pc.equal(column, pa.scalar(value, column.type))
+    # By numbers that stand for values: NaN equals nothing, and 0.0 equals -0.0, which has a folder of its own.
+    coded = [pc.dictionary_encode(table.column(name).combine_chunks(), null_encoding="encode") for name in by]
+    values = [one.dictionary.to_pylist() for one in coded]
+    numbers = pa.table([one.indices for one in coded], names=[str(at) for at in range(len(by))])
+    for found in numbers.group_by(numbers.column_names).aggregate([]).to_pylist():
+        chosen, place = None, ""
+        for at, (column, number) in enumerate(found.items()):
+            same, value = pc.equal(numbers[column], number), values[at][number]
             chosen = same if chosen is None else pc.and_(chosen, same)
-        folders = [
-            f"{urllib.parse.quote(name, safe='')}="
-            + (NO_PARTITION if values[name] is None else urllib.parse.quote(_partition_text(values[name]), safe=""))
-            for name in by
-        ]
-        yield "".join(f"{folder}/" for folder in folders), table.filter(chosen)
+            text = NO_PARTITION if value is None else urllib.parse.quote(_partition_text(value), safe="")
+            place += f"{urllib.parse.quote(by[at], safe='')}={text}/"
+        yield place, table.filter(chosen)
 
 
 def _partition_text(value: object) -> str:

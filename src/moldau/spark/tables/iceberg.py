@@ -174,6 +174,7 @@ class IcebergFormat:
 
         table = self._table
         assert table is not None, "last was asked"
+        self._refuse_nan(table, files)
         line = entry.to_json()
         root = f"file://{self.store.base}" if self.store.local else self.store.uri
         table.metadata = _newest(table.metadata)
@@ -189,6 +190,13 @@ class IcebergFormat:
                 change.set_properties({f"{LINE}.{entry.pipeline}": line})
         except (CommitFailedException, NoAnswer) as error:
             raise Raced(str(error)) from error
+
+    def _refuse_nan(self, table: IcebergTable, files: Sequence[DataFile]) -> None:
+        """ColumnsError where a partition is NaN: pyiceberg would take it for NULL, by the bounds of its file."""
+        kinds = {column.name: column.type for column in table.schema().as_arrow()}
+        for name in self.partition_by:
+            if pa.types.is_floating(kinds[name]) and any(each.partition.get(name) == "nan" for each in files):
+                raise ColumnsError(f"table {self.name}: {name} is NaN in some of the rows, which no partition can be")
 
     def rewind(self, pipeline: str, batch_id: int) -> LedgerEntry:
         """Take the table back to the snapshot of a batch; the batch's line. LedgerError when it was expired."""

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from moldau.spark.nullable import nullable_columns
 from moldau.spark.tables.columns import check_partitions, new_columns
-from moldau.spark.tables.files import DataFile, FileLayout, folder_of, gone, now_ms, read_footers
+from moldau.spark.tables.files import DataFile, FileLayout, folder_of, gone, now_ms, read_footers, written_as
 from moldau.spark.tables.ledger import LedgerEntry, LedgerError, Raced, TableError, refuse_removed, refuse_rewind
 from moldau.spark.tables.own_files import own, remove, within
 from moldau.spark.tables.stores import Store
@@ -241,7 +241,8 @@ class ParquetFormat:
         name = "/".join(filter(None, (folder, inside, "part-0.parquet")))
         self.store.make_folder(name.rpartition("/")[0])
         with self.store.filesystem.open_output_stream(self.store.at(name)) as file:
-            pq.write_table(pa.concat_tables(tables, promote_options="default"), file, compression="zstd")
+            rows = pa.concat_tables(tables, promote_options="default")
+            pq.write_table(rows, file, **written_as(rows.schema))
         (found,) = read_footers(self.store, folder)
         return found
 
