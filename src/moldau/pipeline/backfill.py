@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moldau.model import TopicPartition
+from moldau.model import NO_UUID, TopicPartition, uuid_text
 from moldau.pipeline import books
 from moldau.pipeline.batches import ForeachBatch
 from moldau.pipeline.begun import BegunBatch, refuse_while_cut_off, told_of_abandon
@@ -70,8 +70,8 @@ class BackfillError(Exception):
 @dataclass(frozen=True, slots=True)
 class BackfillSpans:
     """A range that may be read: the spans, what of them the pipeline has read or will read, where a pipeline that has
-    not begun yet goes on after it, what of the range has expired, the topics that were asked for, if not all, and the
-    line of the books that came next when it was looked at, None where nobody looked."""
+    not begun yet goes on after it, what of the range has expired, the topics that were asked for, if not all, the
+    line of the books that came next when it was looked at, None where nobody looked, and the ids of the topics then."""
 
     spans: Sequence[Span]
     again: Sequence[Span]
@@ -79,6 +79,7 @@ class BackfillSpans:
     expired: Sequence[Span] = ()
     topics: Sequence[str] = ()
     line: int | None = None
+    topic_ids: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -87,7 +88,8 @@ class BackfillSpans:
 
 @dataclass(frozen=True, slots=True)
 class PlannedBackfill:
-    """A backfill: its number, the number of its first batch, the batches, and the line of the books that came next."""
+    """A backfill: its number, the number of its first batch, the batches, the line of the books that came next, and the
+    ids of the topics whose offsets these are, as far as they were known."""
 
     number: int
     first: int
@@ -95,6 +97,7 @@ class PlannedBackfill:
     line: int
     done: bool = False
     abandoned: bool = False
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def waits(self) -> bool:
@@ -109,6 +112,8 @@ class PlanFile:
     first: int
     line: int
     batches: Sequence[Sequence[tuple[str, int, int, int]]]
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    """None in plans of before this was kept."""
 
 
 class Backfills:
@@ -151,8 +156,9 @@ class Backfills:
         gone = [Span(source, begin[source], min(low[source], stop[source])) for source in sorted(low)]
         go_on = ends(spans) if never_ran else None
         return BackfillSpans(
-            spans, overlap(spans, there_now), go_on, [one for one in gone if one.size], tuple(topics), line
-        )
+            spans, overlap(spans, there_now), go_on, [one for one in gone if one.size], tuple(topics), line,
+            there.topic_ids,
+        )  # fmt: skip
 
     def _refuse_read_meanwhile(self, wanted: BackfillSpans) -> None:
         """BackfillError where more of it was read, or will be, than when it was looked at: nobody kept others from the
@@ -191,6 +197,7 @@ class Backfills:
             "number": number, "first": max(first, last + 1), "line": self._folder.books.next(),
             "batches": [[[one.source.topic, one.source.partition, one.start, one.end] for one in each]
                         for each in found],
+            "topic_ids": {topic: uuid_text(id) for topic, id in wanted.topic_ids.items() if id != NO_UUID},
         }  # fmt: skip
         self._folder.store.put_if_absent(f"{_FOLDER}/{number:09d}.json", json.dumps(content).encode())
         self._begun_here = number
@@ -210,7 +217,13 @@ class Backfills:
         """Every backfill so far, in order."""
         found = [
             PlannedBackfill(
-                plan.number, plan.first, [_spans(each) for each in plan.batches], plan.line, done, abandoned
+                plan.number,
+                plan.first,
+                [_spans(each) for each in plan.batches],
+                plan.line,
+                done,
+                abandoned,
+                plan.topic_ids,
             )
             for plan, done, abandoned in plans(self._folder.store, _FOLDER, PlanFile, _BROKEN)
         ]
@@ -238,6 +251,7 @@ class Backfills:
             if number in written:
                 batches.written_before(spark, BatchKey(query, number))
                 continue
+            self._refuse_made_anew(planned)
             options = source_options(pipeline, cluster_of(pipeline), start=starts(spans))
             options = {name: value for name, value in options.items() if name not in _NOT_OF_A_RANGE}
             # Partitions by name: what a topic has got since this was planned is none of it.
@@ -246,6 +260,24 @@ class Backfills:
             covered = BatchKey(query, number, (starts(spans),), (ends(spans),))
             batches.take(records, BatchKey(query, number), f"backfill-{number}", covered=covered)
         folder.store.write(f"{_FOLDER}/{planned.number:09d}.done", b"")
+
+    def _refuse_made_anew(self, planned: PlannedBackfill) -> None:
+        """BackfillError where a topic is another one than when this was planned: its offsets name other records, which
+        the stream has read, or will."""
+        if not planned.topic_ids:
+            return
+        planner = self._planner(())
+        try:
+            now = planner.partitions().topic_ids
+        finally:
+            planner.line.close()
+        told = {topic: uuid_text(id) for topic, id in now.items() if id != NO_UUID}
+        anew = [topic for topic, id in planned.topic_ids.items() if told.get(topic, id) != id]
+        if anew:
+            raise BackfillError(
+                f"backfill {planned.number}: topic {', '.join(sorted(anew))} was made anew since this was planned, and "
+                "its offsets name other records now: `moldau pipeline abandon FILE` gives the rest of it up"
+            )
 
     def next_of(self, planned: PlannedBackfill) -> int | None:
         """The batch of a plan that comes next, None when all are in the books."""

@@ -46,6 +46,7 @@ from moldau.spark.tables.delta import DeltaFormat
 from moldau.spark.tables.files import DataFile
 from moldau.spark.tables.ledger import LedgerEntry
 from moldau.spark.tables.stores import open_store
+from moldau.spark.testing import MemoryCluster
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -554,6 +555,67 @@ def test_batches_of_a_backfill_whose_plan_was_removed_are_not_numbered_again(
     wanted = BackfillSpans([Span(TopicPartition("t", 0), 0, 5)], [], None)
     backfills.carry_out(cast("SparkSession", None), wanted, modules=None, on_line=lambda line: None)
     assert [one.first for one in backfills.planned()] == [7]
+
+
+class BatchesRead:
+    """Stands for what writes the batches of a backfill: notes them, and is cut off by the second one, once."""
+
+    read: ClassVar[list[object]] = []
+
+    def __init__(self, *given: object, **named: object) -> None:
+        """Nothing is written."""
+
+    def take(self, records: object, key: BatchKey, batch: str, *, covered: BatchKey) -> None:
+        self.read.append(covered.start)
+        if len(self.read) == 2:
+            raise KeyboardInterrupt
+
+
+class NoSpark:
+    """Stands for a session, whose reads nobody looks at."""
+
+    @property
+    def read(self) -> NoSpark:
+        return self
+
+    def format(self, name: str) -> NoSpark:
+        return self
+
+    def options(self, **named: str) -> NoSpark:
+        return self
+
+    def load(self) -> None:
+        """No rows."""
+
+
+def test_a_backfill_of_a_topic_that_was_made_anew_since_it_was_planned_reads_no_other_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its offsets name other records now, which the stream may have read, or be about to."""
+    pipeline = replace(pipeline_of(tmp_path), source=Source(topics=("t",), max_records=2))
+    folder, cluster = PipelineFolder(pipeline), MemoryCluster()
+    cluster.create("t")
+    cluster.log("t").append(*[b"old"] * 6)
+    monkeypatch.setattr("moldau.spark.client_feed.open_feed", cluster.open)
+    monkeypatch.setattr("moldau.pipeline.backfill.ForeachBatch", BatchesRead)
+    monkeypatch.setattr("moldau.pipeline.backfill.plan_decode", lambda decode, topics: None)
+    monkeypatch.setattr(BatchesRead, "read", [])
+    spark, on_line = cast("SparkSession", NoSpark()), list[BookLine]().append
+    backfills = Backfills(pipeline, folder)
+    with pytest.raises(KeyboardInterrupt):
+        backfills.carry_out(spark, backfills.wanted("earliest", "latest"), modules=None, on_line=on_line)
+    cluster.delete("t")
+    cluster.create("t")
+    cluster.log("t").append(*[b"new"] * 6)
+    before = len(BatchesRead.read)
+    with pytest.raises(HalfWritten, match="backfill 0: topic t was made anew .*`moldau pipeline abandon FILE` gives"):
+        Backfills(pipeline, folder).finish(spark, modules=None, on_line=on_line)
+    assert len(BatchesRead.read) == before
+    (one,) = unfinished(pipeline, folder)
+    abandon(folder, one)
+    again = Backfills(pipeline, folder)
+    again.carry_out(spark, again.wanted("earliest", "latest"), modules=None, on_line=on_line)
+    assert len(BatchesRead.read) == before + 3
 
 
 def test_what_was_taken_back_before_a_reset_counts_no_more(tmp_path: Path) -> None:
