@@ -17,7 +17,6 @@ from moldau.controller import (
     features,
     isr,
     migration,
-    more_partitions,
     parts,
     quotas,
     reassignment,
@@ -27,6 +26,14 @@ from moldau.controller import (
 from moldau.controller.batched import RemainingItems, Work, begun, continued
 from moldau.controller.facts import Decision, DecisionContext, Facts, SoftState
 from moldau.image import Image
+
+
+def _create_partitions(context: DecisionContext, request: requests.CreatePartitions) -> Work:
+    """Loaded with the first request for it: none comes while a node starts."""
+    from moldau.controller.more_partitions import create_partitions
+
+    return create_partitions(context, request)
+
 
 Decider = Callable[[DecisionContext, Any], "Decision | Work"]  # Any: each takes requests of its own class
 DECIDERS: dict[type, Decider] = {
@@ -44,7 +51,7 @@ DECIDERS: dict[type, Decider] = {
     requests.FinishMigration: migration.finish_migration,
     requests.CreateTopics: topics.create_topics,
     requests.DeleteTopics: topics.delete_topics,
-    requests.CreatePartitions: more_partitions.create_partitions,
+    requests.CreatePartitions: _create_partitions,
     requests.AdoptPartitions: topics.adopt_partitions,
     requests.AdoptConfigs: configs.adopt_configs,
     requests.AlterPartition: isr.alter_partition,

@@ -100,6 +100,7 @@ class ForeachBatch:
         if pipeline.dedup is not None:
             assert store is not None, "what dedup remembers lies in the pipeline's folder"
             self._seen = SeenKeys(store, pipeline.dedup)
+            self._seen.catch_up(kept)
         self._copied = None
         if kind == books.BATCH and any(isinstance(sink, TopicSink) and sink.groups for sink in pipeline.sinks):
             assert store is not None, "marks lie in the pipeline's folder"

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from moldau.pipeline import columns as names
 from moldau.pipeline import stages
+from moldau.pipeline.books import Books, BrokenLine
 from moldau.pipeline.durations import seconds
 from moldau.pipeline.spec import DEDUP, Dedup
 from moldau.spark.rows import as_json, quoted
@@ -31,6 +32,8 @@ FOLDER = "dedup"
 PARTS = f"{FOLDER}/parts.json"
 MERGED_FROM = 50
 """So many parts are made one."""
+_LINES = 1000
+"""So many lines of the books are looked at for a batch that was not noted as one of theirs."""
 _KEYS = (names.DEDUP_KEY, names.DEDUP_KEY_2)
 _AT, _KEPT = names.DEDUP_AT, names.DEDUP_KEPT
 
@@ -116,6 +119,24 @@ class SeenKeys:
         for gone in folders - there:
             with contextlib.suppress(FileNotFoundError):
                 self._store.filesystem.delete_dir(self._store.at(f"{FOLDER}/{gone}"))
+
+    def catch_up(self, kept: Books) -> None:
+        """Count the keys of batches that are in the books, also where the process was killed before ``booked``: a batch
+        that is not run again, as after a reset, and a replay would else be forgotten."""
+        parts, last = self._parts(), kept.last()
+        if last is None or all(one.booked for one in parts):
+            return
+        there = set()
+        for number in range(last.sequence, max(-1, last.sequence - _LINES), -1):
+            try:
+                line = kept.line(number)
+            except BrokenLine:  # only the newest line has to be sound for what comes next
+                break
+            if line is not None:
+                there.add((line.query, line.batch))
+        found = [replace(one, booked=one.booked or (one.query, one.batch) in there) for one in parts]
+        if found != parts:
+            self._write(found)
 
     def _oldest(self, parts: list[KeptKeys]) -> int:
         return max((one.newest_ms for one in parts), default=0) - self._within_ms

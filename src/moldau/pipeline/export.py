@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from moldau.pipeline.lateness import checks_of
 from moldau.pipeline.source_options import source_options
@@ -24,7 +25,17 @@ RUN = "spark-pipelines run --conf spark.sql.catalogImplementation=hive"
 """How a project is run in a Spark without another catalog."""
 MODULES = "modules"
 SCHEMAS = "schemas"
+_STORE_SETTING = "initialoffsetslocation."
+"""Settings, keys among them, of a store that is none here: first positions lie in the project."""
+REGISTRY = "MOLDAU_REGISTRY"
+"""The variable of the environment from which a project takes a registry's URL that has a password."""
 _WIDTH = 100
+
+
+class _Expression(str):
+    """Python that stands in the code as it is."""
+
+    __slots__ = ()
 
 
 class ExportError(Exception):
@@ -42,7 +53,7 @@ def export(pipeline: Pipeline, cluster: str, target: Path, *, modules: Path, tab
     target = target.absolute()
     target.mkdir(parents=True)  # FileExistsError: what is there may be somebody's work
     (target / CODE).mkdir()
-    pipeline = _with_schema(pipeline, target, modules)
+    pipeline = _without_password(_with_schema(pipeline, target, modules))
     for step in pipeline.steps:
         _copy_module(step, target, modules)
     (target / SPECIFICATION).write_text(_specification(pipeline, target), encoding="utf-8")
@@ -108,6 +119,16 @@ def _with_schema(pipeline: Pipeline, target: Path, beside: Path) -> Pipeline:
     return replace(pipeline, decode=replace(pipeline.decode, schema_file=f"{SCHEMAS}/{file.name}"))
 
 
+def _without_password(pipeline: Pipeline) -> Pipeline:
+    """The pipeline, whose code asks the environment for a registry's URL that has a password: the file may have it from
+    there itself, and a project is kept where others read it."""
+    registry = pipeline.decode.registry
+    if registry is None or "@" not in urlsplit(registry).netloc:
+        return pipeline
+    asked = _Expression(f'os.environ["{REGISTRY}"]')
+    return replace(pipeline, decode=replace(pipeline.decode, registry=asked))
+
+
 def _copy_module(step: Step, target: Path, beside: Path) -> None:
     """Take along a module that lies beside the pipeline's file; others are installed where Spark runs."""
     if step.python is None:
@@ -146,6 +167,7 @@ class _Code:
     def text(self) -> str:
         pipeline, name = self.pipeline, identifier(self.pipeline.name)
         options = source_options(pipeline, self.cluster)
+        options = {name: value for name, value in options.items() if not name.lower().startswith(_STORE_SETTING)}
         options["initialOffsetsLocation"] = (self.target / "storage" / "initial-offsets.json").as_uri()
         judged, rows = f"{name}_judged", f"{name}_rows"
         parts = [_head(pipeline, options), _judged(judged), _rows(judged, rows)]
@@ -196,6 +218,8 @@ def _head(pipeline: Pipeline, options: Mapping[str, str]) -> str:
     used = (
         ["failing", "judged", "load_function"] if any(one.python for one in pipeline.steps) else ["failing", "judged"]
     )
+    asked = isinstance(pipeline.decode.registry, _Expression)
+    needs = f"\nThe registry's URL, with its password, is taken from the environment: {REGISTRY}.\n" if asked else ""
     letters = pipeline.dead_letters
     used += ["letters"] if letters.topic is not None else []
     used += ["dead_rows"] if letters.table is not None else []
@@ -209,9 +233,9 @@ out nobody counts. Spark's ANSI mode is in force: a rule that cannot be computed
 pipeline takes it for not met; try_cast and its like give NULL instead.{paused}
 
 Needs pyspark[pipelines] and moldau[pipeline], on the driver and on workers.
-"""
+{needs}"""
 
-from pathlib import Path
+{"import os" + chr(10) if asked else ""}from pathlib import Path
 
 from pyspark import pipelines as dp
 from pyspark.sql import SparkSession
@@ -279,6 +303,8 @@ def _parts(value: object, indent: int) -> tuple[Sequence[str] | None, str]:
     """What stands between a value's brackets, and the brackets; for a plain value None and the value."""
     if isinstance(value, Enum):
         return None, f"{type(value).__name__}.{value.name}"
+    if isinstance(value, _Expression):
+        return None, str(value)
     if isinstance(value, Mapping):
         return [f"{_text(key)}: {literal(one, indent)}" for key, one in value.items()], "{}"
     if isinstance(value, tuple):

@@ -40,6 +40,9 @@ from moldau.pipeline.spec import (
 
 T = TypeVar("T")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_OF_OTHERS = (".replay", ".backfill")
+"""How the names end under which a pipeline writes besides its own (``books.names_of``): two pipelines of one table
+would have one line in its ledger, and each other's dead letters."""
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _COMPARED_MOST = 1000
 _NAMED_MOST = 100
@@ -118,6 +121,11 @@ class _Reader:
             if name not in found:
                 self.wrong(root.place, f"{name!r} is missing")
         name = self.matching(found.get("pipeline"), "pipeline", _NAME, "letters, digits, '.', '_' and '-'") or ""
+        for end in _OF_OTHERS:
+            if name.endswith(end):
+                of = f"the {end[1:]}s of a pipeline {name.removesuffix(end)!r}"
+                why = f"pipeline: {name!r} is how tables call {of}: give it another name"
+                self.wrong(found["pipeline"].place, why)
         folder = self.text(found.get("folder"), "folder") or name
         every = self.text(found.get("every"), "every") or "10s"
         if not is_duration(every):

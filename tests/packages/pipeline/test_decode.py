@@ -241,6 +241,24 @@ def test_numbers_are_read_exactly_or_refused(kind: str, value: str, read: object
         assert (found.errors[0].as_py(), found.rows[0].as_py()["f"]) == (None, read)
 
 
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("map<long,int>", {"1": 1, " 1": 2}),
+        ("map<decimal(5,2),int>", {"1.0": 1, "1.00": 2}),
+        ("map<double,int>", {"1": 1, "10e-1": 2}),
+        ("map<timestamp,int>", {"2026-11-23T02:00:00Z": 1, "2026-11-23T03:00:00+01:00": 2}),
+        ("map<date,int>", {"2026-11-23": 1, "2026-W48-1": 2}),
+    ],
+)
+def test_a_map_of_whose_names_two_are_one_key_is_an_error_of_its_value(kind: str, value: dict[str, int]) -> None:
+    found = decoded({"it": value}, {"it": dict([next(iter(value.items()))])}, fields={"it": kind})
+    first, second = found.errors.to_pylist()
+    assert "it: two of its names are one key" in str(first)
+    assert second is None
+    assert len(found.rows.to_pylist()[1]["it"]) == 1
+
+
 def test_a_field_that_is_no_column_may_have_any_name() -> None:
     found = decoded(b'{"f":1,"\\ud800":2}', fields={"f": "int"})
     assert found.rows.to_pylist() == [{"f": 1}]

@@ -72,6 +72,28 @@ def test_a_pipeline_without_steps_has_the_columns_of_its_tables(tmp_path: Path) 
     assert 'as_records(spark.readStream.table("p_rows"), TopicSink(topic="copy"))' in code
 
 
+@pytest.mark.parametrize("url", ["http://${USER}:${SECRET}@127.0.0.1:8081", "http://127.0.0.1:8081"])
+def test_passwords_stand_in_no_code(url: str, tmp_path: Path) -> None:
+    """A pipeline's file has them from the environment, and a project is kept with other code."""
+    file = tmp_path / "orders.yaml"
+    file.write_text(
+        "pipeline: p\ncluster: 127.0.0.1:1\nsource: {topics: [t], options: "
+        "{initialOffsetsLocation.aws_secret_access_key: '${SECRET}'}}\n"
+        f"decode: {{format: avro, registry: '{url}'}}\nsinks: [{{table: rows}}]\n"
+    )
+    pipeline = load(file, {"USER": "reader", "SECRET": "hidden"})
+    code = export(pipeline, "broker:9092", tmp_path / "out", modules=tmp_path).read_text()
+    assert not [one for one in (tmp_path / "out").rglob("*") if one.is_file() and "hidden" in one.read_text()]
+    found = {node.targets[0].id: node.value for node in ast.parse(code).body  # type: ignore[attr-defined]  # names alone
+             if isinstance(node, ast.Assign)}  # fmt: skip
+    decode = found["DECODE"]
+    assert isinstance(decode, ast.Call)
+    (registry,) = (one.value for one in decode.keywords if one.arg == "registry")
+    asks = "SECRET" in url
+    assert ast.unparse(registry) == ("os.environ['MOLDAU_REGISTRY']" if asks else "'http://127.0.0.1:8081'")
+    assert ("import os" in code, "MOLDAU_REGISTRY." in code) == (asks, asks)
+
+
 @pytest.mark.parametrize(
     ("more", "why"),
     [

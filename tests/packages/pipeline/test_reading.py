@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moldau.pipeline.books import names_of
 from moldau.pipeline.durations import seconds
 from moldau.pipeline.places import NotYaml, parse
 from moldau.pipeline.reading import PipelineError, load, read_text
@@ -63,6 +64,18 @@ def test_a_file_with_every_part_is_read_as_it_stands() -> None:
     assert pipeline.dead_letters.table == "/data/dead"
     assert pipeline.late is not None
     assert pipeline.late.after == "10m"
+
+
+@pytest.mark.parametrize("kind", ["replay", "backfill"])
+def test_no_pipeline_is_called_as_tables_call_the_replays_of_another(kind: str) -> None:
+    """In a table that both fill each would go on where the other is, and replay the other's dead letters."""
+    text = "pipeline: orders.{}\nsource: {{topics: t}}\nsinks: [{{table: t}}]\n"
+    (problem,) = said(text.format(kind))
+    assert problem == (
+        f"1:11 pipeline: 'orders.{kind}' is how tables call the {kind}s of a pipeline 'orders': give it another name"
+    )
+    assert f"orders.{kind}" in names_of("orders")
+    assert said(text.format(f"{kind}s")) == []
 
 
 def test_what_is_not_said_has_defaults_and_relative_folders_are_beside_the_file(tmp_path: Path) -> None:

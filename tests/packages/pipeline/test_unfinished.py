@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TextIO, cast
 
@@ -30,6 +30,7 @@ from moldau.pipeline.books import (
     TakenBack,
     waiting,
 )
+from moldau.pipeline.dedup import PARTS, KeptKeys
 from moldau.pipeline.folder import BrokenPipelineFile, PipelineFolder
 from moldau.pipeline.plans import name_of, next_number
 from moldau.pipeline.positions import _sink_steps, differences, verified
@@ -38,7 +39,7 @@ from moldau.pipeline.reading import read_text
 from moldau.pipeline.replay_plans import OLD_QUERY
 from moldau.pipeline.replays import ReplayFailed, Replays, places_of
 from moldau.pipeline.resetting import let_in, reset
-from moldau.pipeline.spec import Decode, Pipeline, Source, TableSink, ValueFormat
+from moldau.pipeline.spec import Decode, Dedup, Pipeline, Source, TableSink, ValueFormat
 from moldau.pipeline.taken_back import taken_back
 from moldau.pipeline.unfinished import abandon, unfinished
 from moldau.spark.tables import BatchKey, Table, TableError
@@ -555,6 +556,24 @@ def test_batches_of_a_backfill_whose_plan_was_removed_are_not_numbered_again(
     wanted = BackfillSpans([Span(TopicPartition("t", 0), 0, 5)], [], None)
     backfills.carry_out(cast("SparkSession", None), wanted, modules=None, on_line=lambda line: None)
     assert [one.first for one in backfills.planned()] == [7]
+
+
+@pytest.mark.parametrize("kind", [BATCH, REPLAY, BACKFILL])
+def test_the_keys_of_a_batch_whose_process_was_killed_behind_its_line_are_remembered(kind: str, tmp_path: Path) -> None:
+    """A replay is not run again then, nor a batch of the stream after a reset: the next record of a key would be
+    written as well."""
+    pipeline = replace(pipeline_of(tmp_path), dedup=Dedup(by=("id",)))
+    folder = PipelineFolder(pipeline)
+    killed, tried = KeptKeys("one", "a-query", 4, 5), KeptKeys("two", "another", 0, 6)
+    folder.store.write(PARTS, json.dumps([asdict(killed), asdict(tried)]).encode())
+    book(folder, 4, kind=kind, query="a-query")
+    for number in range(3):
+        book(folder, number)
+    ForeachBatch(pipeline, None, folder.books, "", checkpoint=folder.checkpoint, store=folder.store)
+    there = json.loads(folder.store.read(PARTS) or b"")
+    assert there == [asdict(replace(killed, booked=True)), asdict(tried)], (
+        "what is in no line counts for no other batch"
+    )
 
 
 class BatchesRead:

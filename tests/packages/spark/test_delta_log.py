@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from moldau.spark.tables import BatchKey, LedgerError, Table
+from moldau.spark.tables import BatchKey, LedgerError, Table, TableError
 from moldau.spark.tables.delta import DeltaFormat
 from moldau.spark.tables.files import read_footers
 
@@ -167,3 +167,16 @@ def test_a_log_that_another_one_took_the_place_of_is_noticed_at_the_same_version
     assert last.batch_id == 1
     with pytest.raises(LedgerError, match="gap"):
         add(table, 3)
+
+
+def test_a_table_whose_place_delta_rs_would_not_find_again_is_refused_before_it_is_made(tmp_path: Path) -> None:
+    """It took batches, and could not be read any more once its log had a checkpoint."""
+    with pytest.raises(TableError, match=r"name has %XX in it"):
+        add(Table(tmp_path / "a%20b" / "t"), 0)
+    assert not (tmp_path / "a%20b").exists()
+    for name in ("a b", "100%", "a#b", "a?b", "a+b", "ä"):
+        table = Table(tmp_path / name / "t")
+        for number in range(3):
+            assert add(table, number)
+        table.maintain(retention_hours=0)
+        assert Table(tmp_path / name / "t").count() == 9, name

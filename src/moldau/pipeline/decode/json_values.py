@@ -151,7 +151,8 @@ def _nested(kind: pa.DataType) -> Convert | None:
     if pa.types.is_list(kind):
         return _list(converter(kind.value_type))
     if pa.types.is_map(kind):
-        return _map(_key(kind.key_type), converter(kind.item_type))
+        found = _map(_key(kind.key_type), converter(kind.item_type))
+        return found if pa.types.is_string(kind.key_type) else _distinct(found)
     if pa.types.is_struct(kind):
         required = tuple(field.name for field in kind if not field.nullable)
         return _struct({field.name: converter(field.type) for field in kind}, required)
@@ -175,6 +176,20 @@ def _map(key: Convert, inner: Convert) -> Convert:
         if not isinstance(value, dict):
             raise _Wrong(f"{path}: an object is expected, not {_shown(value)}")
         return [(key(name, path), None if one is None else inner(one, f"{path}.{name}")) for name, one in value.items()]
+
+    return convert
+
+
+def _distinct(convert_map: Convert) -> Convert:
+    """The same map, none of whose keys may come twice: two names may be one number, and no map of Spark's, nor of a
+    table's, has a key twice."""
+
+    def convert(value: object, path: str) -> object:
+        found = convert_map(value, path)
+        assert isinstance(found, list), "pairs"
+        if len({repr(key) for key, _ in found}) < len(found):  # keys may be mappings themselves
+            raise _Wrong(f"{path}: two of its names are one key, {_shown(value)}")
+        return found
 
     return convert
 

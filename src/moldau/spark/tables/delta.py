@@ -41,6 +41,7 @@ from moldau.spark.tables.delta_past import (
     old_files,
     paths_of,
     refuse_clone,
+    refuse_escapes,
     restore,
     used,
 )
@@ -83,6 +84,7 @@ class DeltaFormat:
         wanted = Schema.from_arrow(nullable_columns(schema))
         table = self._open()
         if table is None:
+            refuse_escapes(self.store)
             self.store.make_folder()
             DeltaTable.create(
                 self.store.uri, wanted, mode="ignore", partition_by=self.partition_by or None,

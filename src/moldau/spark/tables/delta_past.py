@@ -127,6 +127,16 @@ def refuse_clone(store: Store, table: DeltaTable) -> None:
         )
 
 
+def refuse_escapes(store: Store) -> None:
+    """TableError where a table is to be made in a place whose name has an escaped character, as ``%20``: delta-rs (1.6)
+    looks for its checkpoints under the name that this stands for, and reads the table no more once it has one."""
+    if urllib.parse.unquote(store.uri) != store.uri:
+        raise TableError(
+            f"{store}: no Delta table can be in a place whose name has %XX in it, which delta-rs takes for "
+            "the character that it stands for: name the folder otherwise"
+        )
+
+
 def used(table: DeltaTable) -> set[str]:
     """The files of the newest version, as the folder has them."""
     table.update_incremental()

@@ -195,7 +195,7 @@ class IcebergFormat:
         """ColumnsError where a partition is NaN: pyiceberg would take it for NULL, by the bounds of its file."""
         kinds = {column.name: column.type for column in table.schema().as_arrow()}
         for name in self.partition_by:
-            if pa.types.is_floating(kinds[name]) and any(each.partition[name] == "nan" for each in files):
+            if pa.types.is_floating(kinds[name]) and any(each.partition.get(name) == "nan" for each in files):
                 raise ColumnsError(f"table {self.name}: {name} is NaN in some of the rows, which no partition can be")
 
     def rewind(self, pipeline: str, batch_id: int) -> LedgerEntry:
