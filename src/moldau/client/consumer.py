@@ -250,6 +250,8 @@ class Consumer:
             raise Refused(code, f"committed offsets of group {group.group_id!r}")
         for partition in sorted(partitions):
             known = found.get(partition)
+            if known is not None and known.code is not Code.NONE:  # there may be a position, and it is not told
+                raise Refused(known.code, f"committed offset of group {group.group_id!r} in {partition}")
             self._positions[partition] = known.offset if known is not None else self.options.reset or UNDEFINED
         if self.on_assigned is not None:
             self.on_assigned(partitions)

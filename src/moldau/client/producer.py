@@ -19,7 +19,15 @@ from moldau.client.client import Client
 from moldau.client.lines import UnsupportedApi
 from moldau.client.partitioner import partition_of
 from moldau.client.world_lines import WorldLines
-from moldau.client.writing import UNTOUCHED, BatchOutcome, names_of, produce_request, producer_id, read_written
+from moldau.client.writing import (
+    UNTOUCHED,
+    WRITTEN_PERHAPS,
+    BatchOutcome,
+    names_of,
+    produce_request,
+    producer_id,
+    read_written,
+)
 from moldau.model import Code, TopicPartition
 from moldau.model.backoff import backoff_ms
 from moldau.model.value import value
@@ -30,7 +38,7 @@ from moldau.wire.messages.k00_produce import ProduceRequest
 
 NOBODY = (-1, -1)
 
-_LOST = frozenset({Code.NETWORK_EXCEPTION, Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
+_LOST = WRITTEN_PERHAPS | {Code.NETWORK_EXCEPTION}
 """After these a batch may be in the log; without a producer id it is not tried again."""
 _FORGOTTEN = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID, Code.INVALID_PRODUCER_EPOCH})
 """The broker does not go on with our producer id."""

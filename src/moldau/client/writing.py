@@ -28,6 +28,10 @@ NOT_LEADER_OR_FOLLOWER, above all, is also what a leader says that appended, was
 followers, and whose successor has the batch."""
 
 
+WRITTEN_PERHAPS = frozenset({Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
+"""With these a leader says that it has written a batch itself, or may have."""
+
+
 class BatchOutcome(NamedTuple):
     """What became of a batch: the offset of its first record (-1 when it is not known).
 
@@ -114,7 +118,7 @@ async def produce(
         if written.code is Code.NONE:
             return written
         written = written._replace(doubtful=doubtful)
-        if not written.code.retriable or (careful and written.code is Code.REQUEST_TIMED_OUT):
+        if not written.code.retriable or (careful and written.code in WRITTEN_PERHAPS):
             return written
         if not await patience.wait():
             return written

@@ -87,7 +87,7 @@ def delete(shard: ShardState, request: DeleteGroup, token: Token) -> None:
 def _delete(shard: ShardState, group: Group, waiting: Waiting | None) -> None:
     # offsets still on their way need a tombstone too, or they would stand in the log after the group's own
     gone = group.offsets.keys() | group.in_flight.keys()
-    *first, last = list(offsets.in_appends(group.group_id, sorted(gone))) or [()]
+    *first, last = list(offsets.in_appends(shard, group.group_id, sorted(gone))) or [()]
     for part in first:
         offsets.tombstone(shard, group, part)
     records: list[Record] = [OffsetRecord(group.group_id, where.topic, where.partition, None) for where in last]

@@ -143,14 +143,15 @@ def delete(shard: ShardState, request: DeleteOffsets, token: Token) -> None:
 
 def tombstone(shard: ShardState, group: Group, gone: Iterable[TopicPartition], waiting: Waiting | None = None) -> None:
     """Remove offsets from the log, and from memory when that is committed. Who waits does so for the last of them."""
-    parts = list(in_appends(group.group_id, sorted(gone)))
+    parts = list(in_appends(shard, group.group_id, sorted(gone)))
     for part in parts:
         _change(shard, group, tuple((where, None) for where in part), waiting if part is parts[-1] else None)
 
 
-def in_appends(group_id: str, gone: Sequence[TopicPartition]) -> Iterator[Sequence[TopicPartition]]:
+def in_appends(shard: ShardState, group_id: str, gone: Sequence[TopicPartition]) -> Iterator[Sequence[TopicPartition]]:
     """Offsets to be removed, as many at a time as surely go into one batch: each names the group and its topic."""
-    most = max(APPEND_BYTES // (2 * len(group_id) + TOMBSTONE_BYTES), 1)
+    size = min(APPEND_BYTES, shard.record_bytes_max // 2)
+    most = max(size // (2 * len(group_id) + TOMBSTONE_BYTES), 1)
     for begin in range(0, len(gone), most):
         yield gone[begin : begin + most]
 

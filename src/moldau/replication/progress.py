@@ -32,12 +32,16 @@ class Progress:
 
     def fetched_from(self, offset: int, log_start: int, leader_end: int, now_ms: int) -> None:
         """Note a fetch at ``offset``: the follower holds all below. It is caught up if that is our end, and was at its
-        previous fetch if it has reached what was our end then: a steady stream of appends must not look like lag."""
+        previous fetch if it has reached what was our end then: a steady stream of appends must not look like lag. Never
+        less recently than it was before: a session that its follower has left may be heard of after the next one."""
+        caught_up_ms = None
         if offset >= leader_end:
-            self.last_caught_up_ms = now_ms
+            caught_up_ms = now_ms
         elif self.last_fetch_ms is not None and offset >= self.last_fetch_leader_end:
+            caught_up_ms = self.last_fetch_ms
+        if caught_up_ms is not None:
             before = self.last_caught_up_ms
-            self.last_caught_up_ms = self.last_fetch_ms if before is None else max(before, self.last_fetch_ms)
+            self.last_caught_up_ms = caught_up_ms if before is None else max(before, caught_up_ms)
         self.leo = offset
         self.log_start = log_start
         self.last_fetch_leader_end = leader_end

@@ -1,15 +1,16 @@
-"""A transaction that was aborted, as ``.txnindex`` files tell it, and the marker of its end. Read next:
+"""A transaction that was aborted, as ``.txnindex`` files tell it, and the marker of a transaction's end. Read next:
 ``transactions.py``.
 """
 
 from __future__ import annotations
 
+from struct import Struct
+
 from moldau.model.named import NamedTuple
-from moldau.storage.raw_records import scan
-from moldau.wire.batch import control_type
+from moldau.wire.batch import BatchHeader, ControlType, control_type, records_of
 from moldau.wire.compression import BatchError
 
-_ABORT = 0
+_VALUE = Struct(">hi")
 
 
 class AbortedTxn(NamedTuple):
@@ -22,9 +23,22 @@ class AbortedTxn(NamedTuple):
     stable_offset: int
 
 
-def is_abort(records: bytes | bytearray | memoryview) -> bool:
-    """Whether the records of a control batch are the marker of an abort."""
+class Marker(NamedTuple):
+    """What the control batch says that ends a transaction, and which epoch of a coordinator had it written."""
+
+    aborts: bool = False
+    coordinator_epoch: int = -1
+
+
+def read_marker(header: BatchHeader, records: bytes | bytearray | memoryview) -> Marker:
+    """The marker in the ``records`` of a control batch; as far as they say something."""
     try:
-        return control_type(next(scan(bytes(records), 1))[5]) == _ABORT
+        record = next(records_of(header, bytes(records)), None)
+        if record is None:
+            return Marker()
+        aborts = control_type(record.key) == ControlType.ABORT
     except BatchError:
-        return False
+        return Marker()
+    if record.value is None or len(record.value) < _VALUE.size:
+        return Marker(aborts)
+    return Marker(aborts, _VALUE.unpack_from(record.value)[1])

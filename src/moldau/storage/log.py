@@ -13,7 +13,7 @@ from bisect import bisect_right
 from moldau.model import Code, TopicPartition
 from moldau.ports.disk import FileSlice
 from moldau.storage import flushing, truncation
-from moldau.storage.aborted import is_abort
+from moldau.storage.aborted import Marker, read_marker
 from moldau.storage.batch_extent import BatchExtent
 from moldau.storage.config import LogConfig
 from moldau.storage.errors import CorruptLog, DiskFull, LogError, OffsetOutOfRange
@@ -200,8 +200,8 @@ class Log(LogState):
             return  # it is read from the log, which now holds these batches too
         for header, extent in zip(batches, extents, strict=True):
             if header.producer_id >= 0:
-                aborts = header.is_control and _aborts(data, extents, extent)
-                producers.record(header, extent.base_offset, header.max_timestamp, aborts=aborts)
+                marker = _marker(header, data, extents, extent) if header.is_control else None
+                producers.record(header, extent.base_offset, header.max_timestamp, marker=marker)
         producers.end_offset = self.log_end_offset
 
     def _failed_append(self, error: OSError) -> LogError:
@@ -406,7 +406,7 @@ class Log(LogState):
         self.changed = False
 
 
-def _aborts(data: Buffer, extents: list[BatchExtent], extent: BatchExtent) -> bool:
-    """Whether the control batch at ``extent`` of an append is the marker of an abort."""
+def _marker(header: BatchHeader, data: Buffer, extents: list[BatchExtent], extent: BatchExtent) -> Marker:
+    """What the control batch at ``extent`` of an append says."""
     begin = sum(before.size for before in extents[: extents.index(extent)])
-    return is_abort(memoryview(data)[begin + HEADER_SIZE : begin + extent.size])
+    return read_marker(header, memoryview(data)[begin + HEADER_SIZE : begin + extent.size])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from moldau.storage.aborted import is_abort
+from moldau.storage.aborted import read_marker
 from moldau.storage.errors import BrokenFile, CorruptLog, NoFile
 from moldau.storage.folder import Folder
 from moldau.storage.names import SNAPSHOT, offset_name, parse_offset_name
@@ -115,10 +115,11 @@ def _some(producers: Producers, segment: Segment, position: int, between: tuple[
         if header.base_offset >= end:
             return None
         if header.producer_id >= 0 and header.base_offset >= begin:
-            aborts = header.is_control and is_abort(
-                segment.open().pread(header.length + LENGTH_OVERHEAD - HEADER_SIZE, at + HEADER_SIZE)
-            )
-            producers.record(header, header.base_offset, header.max_timestamp, aborts=aborts)
+            marker = None
+            if header.is_control:
+                size = header.length + LENGTH_OVERHEAD - HEADER_SIZE
+                marker = read_marker(header, segment.open().pread(size, at + HEADER_SIZE))
+            producers.record(header, header.base_offset, header.max_timestamp, marker=marker)
         if number == AT_ONCE:
             return at + header.length + LENGTH_OVERHEAD
     return None

@@ -12,7 +12,7 @@ from struct import Struct
 
 from moldau.model import Code
 from moldau.model.named import NamedTuple
-from moldau.storage.aborted import AbortedTxn
+from moldau.storage.aborted import AbortedTxn, Marker
 from moldau.storage.errors import BrokenFile
 from moldau.wire.batch import BatchHeader
 from moldau.wire.crc import crc32c
@@ -142,9 +142,9 @@ class Producers:
             before[id] = header
         return Code.NONE
 
-    def record(self, header: BatchHeader, base_offset: int, timestamp: int, *, aborts: bool = False) -> None:
+    def record(self, header: BatchHeader, base_offset: int, timestamp: int, *, marker: Marker | None = None) -> None:
         """The batch is in the log at ``base_offset``: remember it. Followers and recovery call this without
-        ``check``. ``aborts``: it is a control batch, and the marker of an abort.
+        ``check``. ``marker``: what it says if it is a control batch.
         """
         known = self._by_id.get(header.producer_id)
         if known is None:
@@ -154,7 +154,9 @@ class Producers:
             known.batches.clear()
         known.last_timestamp = timestamp
         if header.attributes & 0x20:
-            self._end(header.producer_id, known, base_offset, aborts)
+            said = marker if marker is not None else Marker()
+            known.coordinator_epoch = said.coordinator_epoch
+            self._end(header.producer_id, known, base_offset, said.aborts)
             return
         delta = header.last_offset_delta
         batches = known.batches

@@ -11,7 +11,7 @@ from __future__ import annotations
 from moldau.model import Code
 from moldau.model.named import NamedTuple
 from moldau.replication.epochs import EpochTable
-from moldau.storage.aborted import is_abort
+from moldau.storage.aborted import read_marker
 from moldau.storage.errors import BrokenFile, CorruptLog, OldFormat
 from moldau.storage.folder import Folder
 from moldau.storage.folder_contents import (
@@ -375,8 +375,9 @@ class _Scan:
             if epoch > epochs.latest:
                 epochs.assign(epoch, header.base_offset)
             if producers is not None and header.producer_id >= 0:
-                aborts = header.is_control and is_abort(chunk[at + HEADER_SIZE : at + header.length + LENGTH_OVERHEAD])
-                producers.record(header, header.base_offset, header.max_timestamp, aborts=aborts)
+                inside = chunk[at + HEADER_SIZE : at + header.length + LENGTH_OVERHEAD] if header.is_control else b""
+                marker = read_marker(header, inside) if header.is_control else None
+                producers.record(header, header.base_offset, header.max_timestamp, marker=marker)
             position += header.length + LENGTH_OVERHEAD
             end = header.next_offset
         if position < size and (old := old_message(file, position)) is not None:

@@ -13,7 +13,8 @@ from moldau.client.connection import connect
 from moldau.runtime.disk import RealDisk, RealFile
 from moldau.storage.uncached import Load
 from moldau.wire.batch import headers
-from tests.packages.broker.data_cluster import DataCluster, batch, records_of, run, until
+from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
+from tests.packages.broker.data_cluster import TOPIC_ID, DataCluster, batch, records_of, run, until
 
 
 class Device:
@@ -121,6 +122,84 @@ def test_a_session_comes_to_partitions_that_waited_for_another_ones_bytes(
             assert got == {0, 1, 2}
 
     run(work)
+
+
+def test_a_partition_that_was_forgotten_while_its_bytes_came_is_not_read_in_the_place_of_its_successor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A consumer that had let go of a partition and came back to earlier records was given the later ones it had asked
+    for before, and never read those between."""
+
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0, partitions=2)
+            for _ in range(3):
+                await cluster.produce(0, batch(2))
+            lines = [await cluster.connect_another(0) for _ in range(2)]
+
+            async def ask(*parts: tuple[int, int], epoch: int, line: int = 0, **fields: Any) -> Any:
+                request = cluster.fetch_request(*parts, session_id=id, session_epoch=epoch, **fields)
+                return await asyncio.wait_for(cluster.ask(0, request, 17, lines[line]), 60)
+
+            id = 0
+            id = (await ask((0, 6), (1, 0), epoch=0)).session_id
+            device = Device(monkeypatch)
+            first = asyncio.ensure_future(ask((0, 4), epoch=1, max_wait_ms=60_000))
+            await until(lambda: device.reads == 1, "the disk is asked")
+            gone = FetchRequest.ForgottenTopic(topic_id=TOPIC_ID, partitions=[0])
+            await ask(epoch=2, line=1, forgotten_topics_data=[gone])
+            await first
+            second = asyncio.ensure_future(ask((0, 0), epoch=3, max_wait_ms=60_000))
+            reader = next(iter(cluster.brokers[0].replicas.sessions))
+            await until(lambda: reader.waiting is not None, "it waits")
+            device.goes_on.set()
+            answer, epoch = await second, 3
+            while not (found := with_records(answer)):  # who waited while bytes came for another asks again
+                answer, epoch = await ask(epoch=epoch + 1, max_wait_ms=60_000), epoch + 1
+            assert next(header.base_offset for _, header in headers(records_of(found[0]))) == 0
+
+    run(work)
+
+
+def test_bytes_that_came_for_a_partition_that_was_forgotten_are_told_to_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Java client takes an answer that names more than it asked for as invalid, and begins another session."""
+
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0, partitions=2)
+            for number in range(2):
+                await cluster.produce(0, batch(2), number=number)
+            lines = [await cluster.connect_another(0) for _ in range(2)]
+
+            async def ask(*parts: tuple[int, int], epoch: int, line: int = 0, **fields: Any) -> Any:
+                request = cluster.fetch_request(*parts, session_id=id, session_epoch=epoch, **fields)
+                return await asyncio.wait_for(cluster.ask(0, request, 17, lines[line]), 60)
+
+            id = 0
+            id = (await ask((0, 2), (1, 2), epoch=0)).session_id
+            device = Device(monkeypatch)
+            first = asyncio.ensure_future(ask((0, 0), epoch=1, max_wait_ms=60_000))
+            await until(lambda: device.reads == 1, "the disk is asked")
+            gone = FetchRequest.ForgottenTopic(topic_id=TOPIC_ID, partitions=[0])
+            second = asyncio.ensure_future(
+                ask((1, 0), epoch=2, line=1, forgotten_topics_data=[gone], max_wait_ms=60_000)
+            )
+            await first
+            device.goes_on.set()
+            answer, epoch = await second, 2
+            while True:
+                assert {part.partition_index for topic in answer.responses for part in topic.partitions} <= {1}
+                if with_records(answer):
+                    break
+                answer, epoch = await ask(epoch=epoch + 1, max_wait_ms=60_000), epoch + 1
+
+    run(work)
+
+
+def with_records(answer: FetchResponse) -> list[FetchResponse.PartitionData]:
+    return [part for topic in answer.responses for part in topic.partitions if part.records]
 
 
 def test_what_is_wrong_with_the_disk_is_said_by_the_read_itself(

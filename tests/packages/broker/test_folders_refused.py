@@ -13,7 +13,8 @@ import pytest
 from moldau.broker.zookeeper import batch
 from moldau.model import Code, TopicPartition
 from moldau.runtime.disk import RealDisk
-from tests.packages.broker.data_cluster import TOPIC, run, until
+from moldau.wire.batch import build
+from tests.packages.broker.data_cluster import TOPIC, DataCluster, records_of, run, until
 from tests.packages.broker.test_hung_directory import scene
 from tests.packages.broker.test_zookeeper_plane import topic
 from tests.packages.broker.test_zookeeper_stopped import stop, told
@@ -70,6 +71,43 @@ def test_a_topic_whose_folder_had_no_room_is_deleted_and_the_node_lives(
             await until(lambda: "later" not in its.node.metadata.image.names, "the topic is gone")
             await until(lambda: not any(p.topic == "later" for p in its.node.replicas.by_partition), "its replicas too")
             assert await its.append(TOPIC, its.other.partition.partition) is Code.NONE
+
+    run(work)
+
+
+def test_a_session_comes_to_a_replica_whose_folder_is_made_after_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It kept the replica that had failed, and its consumer was told KAFKA_STORAGE_ERROR for ever."""
+
+    async def work() -> None:
+        go, make, is_refused = threading.Event(), RealDisk.make_dirs, [True]
+
+        def refuse(disk: RealDisk, path: str) -> None:
+            if path.endswith(f"{TOPIC}-0") and is_refused[0]:
+                go.wait(60)
+                raise OSError(errno.EACCES, "not allowed", path)
+            make(disk, path)
+
+        monkeypatch.setattr(RealDisk, "make_dirs", refuse)
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.folders_at_once = False
+            cluster.create(0)
+            request = cluster.fetch_request((0, 0), session_epoch=0)
+            id = (await cluster.ask(0, request, 17)).session_id
+            go.set()
+            replicas = cluster.brokers[0].replicas
+            await until(lambda: replicas.unreachable and not replicas.by_key, "the replica is offline")
+            refused = await cluster.ask(0, cluster.fetch_request(session_id=id, session_epoch=1), 17)
+            assert refused.responses[0].partitions[0].error_code == Code.KAFKA_STORAGE_ERROR
+            is_refused[0] = False
+            cluster.elect(0, (0,))
+            await until(lambda: not replicas.unreachable and not cluster.brokers[0].replica().log.awaits_folder)
+            assert (await cluster.produce(0, build([(0, b"k", b"v", [])] * 2))).error_code == Code.NONE
+            answer = await cluster.ask(0, cluster.fetch_request(session_id=id, session_epoch=2), 17)
+            (part,) = answer.responses[0].partitions
+            assert (part.error_code, part.high_watermark) == (Code.NONE, 2)
+            assert records_of(part)
 
     run(work)
 

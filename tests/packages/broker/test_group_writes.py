@@ -21,6 +21,7 @@ from moldau.groups.facts import (
     AppendCommitted,
     AppendRefused,
     CommitItem,
+    DeleteGroup,
     Expired,
     Join,
     Now,
@@ -206,5 +207,28 @@ def test_a_commit_beside_one_that_cannot_be_written_is_there_after_a_restart(
         await cluster.loaded(0)
         held = cluster.shard(0).groups
         assert {id: group.offsets[TopicPartition("t", 0)].offset for id, group in held.items()} == {"g": 41, "h": 43}
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.usefixtures("_brokers_coordinate")
+def test_commits_of_one_turn_go_into_as_many_batches_as_the_topic_asks_for(tmp_path: Path) -> None:
+    """Its max.message.bytes was less than half the broker's: many groups that committed at once were all told
+    INVALID_COMMIT_OFFSET_SIZE, which ends a Java consumer."""
+
+    async def scene(cluster: GroupCluster) -> None:
+        cluster.configure("__consumer_offsets", max_message_bytes="1000")
+        coordinator = cluster.coordinator(0)
+        requests = [commit(f"group {number}", number) for number in range(100)]
+        answers = [coordinator.submit([request], lambda replies: replies[0]) for request in requests]
+        assert {(await answer).codes for answer in answers} == {(Code.NONE,)}  # type: ignore[misc]
+        large = coordinator.submit([commit("large", 1, "x" * 4_000)], lambda replies: replies[0])
+        assert (await large).codes == (Code.INVALID_COMMIT_OFFSET_SIZE,)  # type: ignore[misc]
+        items = [CommitItem("t", number, 1, -1, "") for number in range(100)]
+        for item in items:
+            await coordinator.submit([OffsetCommit("g", "", None, -1, (item,))], lambda replies: replies[0])  # type: ignore[misc]
+        deleted = coordinator.submit([DeleteGroup("g")], lambda replies: replies[0])
+        assert (await deleted).code is Code.NONE  # type: ignore[misc]
+        assert "g" not in cluster.shard(0).groups
 
     play(tmp_path, scene)

@@ -126,6 +126,31 @@ def test_a_deletion_that_a_follower_does_not_follow_times_out(tmp_path: Path) ->
     run(work)
 
 
+@pytest.mark.parametrize("was_in_sync", [True, False])
+def test_a_deletion_waits_no_longer_for_a_follower_that_is_fenced(tmp_path: Path, was_in_sync: bool) -> None:
+    """It waited for its whole timeout, and its client was told that it had failed."""
+
+    async def work() -> None:
+        async with DataCluster(tmp_path, 3) as cluster:
+            cluster.create(0, 1, 2)
+            await cluster.produce(0, batch(5))
+            cluster.kill(1)
+            if not was_in_sync:
+                cluster.change(isr=[0, 2])
+            asked = asyncio.ensure_future(delete(cluster, 5, timeout_ms=100_000))
+            await until(lambda: cluster.brokers[2].replica().log.log_start_offset == 5, "the other has deleted")
+            deletions = cluster.brokers[0].replica()
+            await until(lambda: deletions.machine.followers[2].log_start == 5, "and has told so")
+            assert not asked.done()
+            cluster.commit(cluster.dead(1))
+            if was_in_sync:
+                cluster.change(isr=[0, 2])
+            await until(asked.done, "it is answered")
+            assert await asked == (0, 5)
+
+    run(work)
+
+
 def test_a_follower_that_was_away_while_the_log_start_passed_it_starts_over(tmp_path: Path) -> None:
     async def work() -> None:
         async with DataCluster(tmp_path, 2) as cluster:

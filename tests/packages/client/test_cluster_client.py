@@ -284,6 +284,35 @@ def test_a_refused_coordinator_is_an_exception_at_once():
     scene_with(1, {"t": 1}, play)
 
 
+@pytest.mark.parametrize("code", [Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND])
+def test_a_careful_batch_is_not_sent_twice_when_its_leader_has_it(code):
+    """Told NOT_ENOUGH_REPLICAS_AFTER_APPEND it was written as often as it was tried."""
+    kind = ProduceResponse
+
+    async def play(cluster, client):
+        def say(node, message, serve):
+            if not isinstance(message, ProduceRequest):
+                return None
+            serve()
+            topic = message.topic_data[0]
+            told = kind.PartitionProduceResponse(index=0, error_code=code)
+            return kind(
+                responses=[
+                    kind.TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[told])
+                ]
+            )
+
+        turns = iter([True])
+        cluster.mischief = lambda n, m, s: (
+            say(n, m, s) if isinstance(m, ProduceRequest) and next(turns, False) else None
+        )
+        written = await writing.produce(client, T0, one(b"careful"))
+        assert (written.code, written.doubtful) == (code, True)
+        assert cluster.logs[T0].values == [b"careful"]
+
+    scene_with(1, {"t": 1}, play)
+
+
 def test_a_request_about_many_things_is_not_repeated_because_one_of_them_is_retriable():
     async def play(cluster, client):
         result = CreateTopicsResponse.CreatableTopicResult

@@ -17,6 +17,7 @@ from moldau.model import Code, TopicPartition
 from moldau.model.value import replace
 from moldau.wire import batch
 from moldau.wire.messages.k01_fetch import FetchRequest
+from moldau.wire.messages.k09_offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from moldau.wire.messages.k11_join_group import JoinGroupRequest, JoinGroupResponse
 from moldau.wire.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
 from moldau.wire.messages.k13_leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -448,6 +449,32 @@ def test_a_member_without_a_reset_is_told_of_partitions_that_have_no_committed_p
         assert sorted(await read(consumer, 3)) == [(0, b"2"), (1, b"1"), (1, b"2")]
 
     scene_with(1, {"t": 2}, play, **grouped() | {"reset": NO_RESET})
+
+
+def test_a_member_that_is_not_told_its_position_does_not_begin_at_the_end():
+    """The refusal has no offset, -1, which was taken for LATEST: what came before that was never read."""
+    kind = OffsetFetchResponse
+
+    async def play(cluster, consumer):
+        group = Group(cluster)
+        fill(cluster, T0, 2)
+        cluster.committed["g", T0] = 1
+        told = kind.OffsetFetchResponsePartitions(
+            partition_index=0, committed_offset=-1, error_code=Code.TOPIC_AUTHORIZATION_FAILED
+        )
+        topic = kind.OffsetFetchResponseTopics(name="t", partitions=[told])
+        refusal = kind(groups=[kind.OffsetFetchResponseGroup(group_id="g", topics=[topic])])
+        turns = iter([True])
+        cluster.mischief = lambda n, m, serve: (
+            refusal if isinstance(m, OffsetFetchRequest) and next(turns, False) else group.serve(n, m, serve)
+        )
+        await consumer.subscribe(["t"])
+        with pytest.raises(Refused) as raised:
+            await consumer.poll(60_000)
+        assert raised.value.code is Code.TOPIC_AUTHORIZATION_FAILED
+        assert await read(consumer, 1) == [(0, b"1")]
+
+    scene_with(1, {"t": 1}, play, **grouped())
 
 
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])

@@ -465,6 +465,21 @@ def test_the_first_append_after_a_quiet_hour_is_not_an_hours_lag() -> None:
     assert [broker for broker, _ in ask.isr] == [0, 1], "broker 2 was not heard of"
 
 
+def test_a_session_that_its_follower_has_left_does_not_make_it_look_late() -> None:
+    """It was heard of with the time of its last fetch, which may be long ago."""
+    bench = Bench(2)
+    bench.lead()
+    bench.fetched(1, 2)
+    bench.fetched(2, 2)
+    left_ms = bench.now_ms
+    bench.now_ms += 3_600_000
+    bench.append(1)
+    for broker in (1, 2):
+        bench.partition.heard_from(broker, 2, bench.now_ms)
+    bench.partition.heard_from(1, 2, left_ms)
+    assert bench.partition.sweep(bench.now_ms) == ()
+
+
 def test_an_unfenced_follower_with_nothing_to_fetch_joins_when_the_image_says_so() -> None:
     bench = Bench()
     bench.lead(isr=(0,))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from moldau.model.value import replace
 from moldau.storage import Log, LogDirs
-from moldau.storage.aborted import is_abort
+from moldau.storage.aborted import read_marker
 from moldau.storage.compaction import plan
 from moldau.storage.compactions import end_now
 from moldau.storage.swap import in_place
@@ -62,7 +62,7 @@ def committed(log: Log, start: int = 0) -> list[Entry]:
         while coming and coming[0].first_offset <= header.last_offset:
             ongoing.add(coming.pop(0).producer_id)
         if header.is_control:
-            if is_abort(raw[HEADER_SIZE:]):
+            if read_marker(header, raw[HEADER_SIZE:]).aborts:
                 ongoing.discard(header.producer_id)
         elif not (header.attributes & 0x10 and header.producer_id in ongoing):
             found += [(one.offset, one.key or b"", one.value) for one in records(raw) if one.offset >= start]

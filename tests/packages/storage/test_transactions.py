@@ -33,8 +33,8 @@ def data(log: Log, producer: int, sequence: int = 0) -> None:
     )  # fmt: skip
 
 
-def marker(log: Log, producer: int, type: int) -> None:
-    record = (1, control_key(type), b"\0\0\0\0\0\0", [])
+def marker(log: Log, producer: int, type: int, coordinator: int = 0) -> None:
+    record = (1, control_key(type), pack(">hi", 0, coordinator), [])
     write(
         log,
         build(
@@ -99,6 +99,27 @@ def test_a_restart_finds_open_and_aborted_transactions(tmp_path: Path, clean: bo
     log.close()
     _, log = again(tmp_path)
     assert all_aborted(log) == expected
+
+
+@pytest.mark.parametrize("how", ["followed", "clean", "killed", "cut", "cut after a stop"])
+def test_who_leads_next_knows_which_coordinator_has_ended_a_transaction_last(tmp_path: Path, how: str) -> None:
+    """Only the leader that had written the marker knew: of the next one a deposed coordinator, whose request was late,
+    had the producer's next transaction ended."""
+    dirs, log = fresh(tmp_path)
+    data(log, 7)
+    marker(log, 7, COMMIT, coordinator=6)
+    data(log, 7, 1)
+    if how in ("clean", "cut after a stop"):
+        dirs.close()
+    if how not in ("followed", "cut"):
+        _, log = again(tmp_path)
+    if how.startswith("cut"):
+        log.truncate_to(2)
+    known = log.producers.get(7)
+    assert known is not None
+    assert (known.coordinator_epoch, known.txn_first_offset) == (6, -1 if how.startswith("cut") else 2)
+    marker(log, 7, ABORT, coordinator=8)
+    assert known.coordinator_epoch == 8
 
 
 def test_a_damaged_index_is_made_up_for_by_the_log(tmp_path: Path) -> None:

@@ -82,9 +82,6 @@ def _write(node: BrokerServices, replica: Replica, marker: Marker, delayed: Dela
     appended = replicas.append(replica, data, -1, internal=True)
     if appended.code is not Code.NONE:
         return appended.code
-    known = replica.log.producers.get(marker.producer_id)
-    if known is not None:
-        known.coordinator_epoch = marker.coordinator_epoch
     replicas.transactions.marked(replica, marker.producer_id)
     after = appended.last_offset + 1
     if replica.partition.topic == OFFSETS:

@@ -168,7 +168,6 @@ class Coordinator:
         self._metadata = metadata
         self._replicas = replicas
         self._config, self._held_bytes = groups_config(config), MemberBytes()
-        self._max_bytes: int = config["message.max.bytes"] // 2
         self.shards: dict[int, ShardContext] = {}
         self._heap: list[tuple[int, int, ShardContext, TimerKey]] = []
         self._count = 0
@@ -229,9 +228,7 @@ class Coordinator:
         elif (buggify := self._world.buggify) is not None and buggify(LOADING_COORDINATOR):
             token[0].answer(token[1], refuse(request, Code.COORDINATOR_LOAD_IN_PROGRESS))
         else:
-            if isinstance(request, Join):
-                context.shard.record_bytes_max = context.replica.log.config.max_message_bytes
-            self._carry_out(context, context.shard.step(request, self._now(), token))
+            self._step(context, request, token)
 
     def _outcome(self, pending: PendingResponse[R]) -> R | Awaitable[R]:
         if pending.response is not None:
@@ -304,7 +301,7 @@ class Coordinator:
         for next_offset, ended in context.ended:
             self._end_transaction(context, next_offset, ended)
         if context.deleted:
-            self._carry_out(context, context.shard.step(TopicsDeleted(frozenset(context.deleted)), self._now()))
+            self._step(context, TopicsDeleted(frozenset(context.deleted)))
         took_ms = self._world.clock.monotonic_ms() - started_ms
         log.info("loaded %d records of %s in %d ms", count, context.replica.partition, took_ms)
         if replay.left_out:
@@ -375,7 +372,7 @@ class Coordinator:
             if context.shard.phase is Phase.LOADING:
                 context.deleted |= gone
             else:
-                self._carry_out(context, context.shard.step(TopicsDeleted(gone), self._now()))
+                self._step(context, TopicsDeleted(gone))
 
     def stop(self) -> None:
         """This broker goes: everybody who waits is told to look elsewhere."""
@@ -389,6 +386,11 @@ class Coordinator:
     def _now(self) -> Now:
         clock = self._world.clock
         return Now(clock.monotonic_ms(), clock.wall_ms())
+
+    def _step(self, context: ShardContext, event: ShardRequest | Event, token: ResponseToken | None = None) -> None:
+        """Give a shard a request or an event, with what its log takes now."""
+        context.shard.record_bytes_max = context.replica.log.config.max_message_bytes
+        self._carry_out(context, context.shard.step(event, self._now(), token))
 
     def _carry_out(self, context: ShardContext, effects: list[Effect]) -> None:
         for effect in effects:
@@ -411,7 +413,7 @@ class Coordinator:
         context.stepping = True
         try:
             while context.events and not context.done:
-                self._carry_out(context, context.shard.step(context.events.popleft(), self._now()))
+                self._step(context, context.events.popleft())
         finally:
             context.stepping = False
 
@@ -423,7 +425,7 @@ class Coordinator:
         for producer, some in groupby(appends, _producer_of):
             pairs = [(append.seq, append.records) for append in some]
             most = context.replica.log.config.max_message_bytes
-            for one in batches_of(pairs, self._world.clock.wall_ms(), self._max_bytes, producer, most):
+            for one in batches_of(pairs, self._world.clock.wall_ms(), most // 2, producer, most):
                 if context.done:
                     return  # the append before this one showed that the disk is gone
                 if isinstance(one, Unwritable):
@@ -468,7 +470,7 @@ class Coordinator:
             due.append(heappop(self._heap))
         for _, _, context, key in due:
             if not context.done:
-                self._carry_out(context, context.shard.step(Expired(key), self._now()))
+                self._step(context, Expired(key))
         if self._heap:
             self._arm(self._heap[0][0])
 

@@ -354,6 +354,7 @@ class ReplicaManager:
                     replica = self.by_key.get(key)
                     if replica is not None and id not in replica.machine.isr and not self._stopped:
                         self.act(replica, replica.machine.brokers_changed(now_ms))
+                        replica.followers_changed()
 
     # ---- effects
 
@@ -397,7 +398,6 @@ class ReplicaManager:
         self.isr_expands += len(effect.after) > len(effect.before)
         log.info("%s: ISR is now %s, was %s", replica.partition, list(effect.after), list(effect.before))
         replica.left_isr(set(effect.before).difference(effect.after))
-        replica.complete_produces()
 
     def failed(self, error: LogError) -> None:
         """Storage failed: replicas in directories that are offline now neither lead nor follow."""

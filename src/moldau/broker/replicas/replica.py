@@ -156,16 +156,22 @@ class Replica:
             waiter.mark_changed()
 
     def left_isr(self, brokers: Collection[int]) -> None:
-        """These were taken out of the ISR: their next fetch may bring them back, named or not. Not one that waits here
-        already, for it says nothing of who died since."""
+        """These were taken out of the ISR, if any were: their next fetch may bring them back, named or not. Not one
+        that waits here already, for it says nothing of who died since. Who waited for them need not any more."""
         for waiter in self.followers:
             if waiter.replica_id in brokers:
                 waiter.count_next_fetch()
+        self.complete_produces()
+        self.followers_changed()
+
+    def followers_changed(self) -> None:
+        """Followers came, died or left: deletions wait for those that live."""
+        if self.deletions:
+            self.complete_deletions()
 
     def changed(self) -> None:
         """Role, epoch or log start changed: everybody who waits here looks again."""
         self.complete_produces()
-        if self.deletions:
-            self.complete_deletions()
+        self.followers_changed()
         for waiter in (*self.consumers, *self.followers):
             waiter.notify(urgent=True)

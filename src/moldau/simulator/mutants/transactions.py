@@ -70,7 +70,7 @@ def forgets_at_a_start_what_was_aborted(patches: Patches) -> None:
 
 
 def takes_every_marker_of_a_leader_for_a_commit(patches: Patches) -> None:
-    real, aborts = Log.append_follower, log._aborts
+    real, marker = Log.append_follower, log._marker
     following: list[Log] = []
 
     def append(self: Log, *given: Any, **named: Any) -> Any:  # Any: as ``Log.append_follower``, which is replaced
@@ -81,7 +81,7 @@ def takes_every_marker_of_a_leader_for_a_commit(patches: Patches) -> None:
             following.pop()
 
     patches.set(Log, "append_follower", append)
-    patches.set(log, "_aborts", lambda data, marks, mark: not following and aborts(data, marks, mark))
+    patches.set(log, "_marker", lambda *given: marker(*given)._replace(aborts=False) if following else marker(*given))
 
 
 def leaves_at_a_cut_what_is_known_of_producers(patches: Patches) -> None:

@@ -96,9 +96,10 @@ def nothing_new(partition: FetchPartition) -> Data:
 
 
 def _replica(reader: PartitionReader, partition: FetchPartition) -> Replica | Code:
-    """The replica, watched by the reader when that is a lasting one; a new one after delete and create."""
+    """The replica, watched by the reader when that is a lasting one; a new one after delete and create, or where one
+    that was offline is had after all."""
     replica = partition.replica
-    if replica is not None and replica.machine.role is not Role.REMOVED:
+    if replica is not None and replica.machine.role not in (Role.REMOVED, Role.OFFLINE):
         return replica
     if any(partition.topic_id):
         found = reader.replicas.find_by_id(partition.topic_id, partition.number)

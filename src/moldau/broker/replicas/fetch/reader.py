@@ -172,12 +172,18 @@ class FetchReader:
                 yield
 
     def load(self, partition: FetchPartition, load: Load) -> None:
-        """What the partition has is on the disk only: look again when it was brought into memory."""
+        """What the partition has is on the disk only: look again when it was brought into memory; if it was forgotten
+        meanwhile, at the others, which have waited for that."""
+        offset = partition.fetch_offset
 
         def done() -> None:
             self.loading = False
-            partition.loaded = True
-            self.notify(partition, urgent=True)
+            partition.loaded = partition.fetch_offset == offset
+            if self.asks_for(partition):
+                self.notify(partition, urgent=True)
+            elif self.waiting is not None:
+                self.waiting.urgent = True
+                self.replicas.purgatory.notify(self.waiting)
 
         self.loading = True
         self.replicas.cold_reads.begin(load, done)
