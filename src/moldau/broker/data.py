@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from moldau.broker.config.dynamic import DynamicConfig
 from moldau.broker.config.storage_format import METADATA_FOLDER, FormatRefused
-from moldau.broker.groups.beginning import BeginsLeading
 from moldau.broker.host import Host, WithClusterId
+from moldau.broker.leading_groups import BeginsLeading
 from moldau.broker.loop import run_in_slices, sleep
 from moldau.broker.network.descriptors import open_files_most
 from moldau.broker.node_parts import WithControllerChannel

@@ -18,7 +18,6 @@ from moldau.controller import (
     isr,
     migration,
     parts,
-    quotas,
     reassignment,
     requests,
     topics,
@@ -33,6 +32,13 @@ def _create_partitions(context: DecisionContext, request: requests.CreatePartiti
     from moldau.controller.more_partitions import create_partitions
 
     return create_partitions(context, request)
+
+
+def _alter_client_quotas(context: DecisionContext, request: requests.AlterClientQuotas) -> Work:
+    """Loaded as the one before."""
+    from moldau.controller.quotas import alter_client_quotas
+
+    return alter_client_quotas(context, request)
 
 
 Decider = Callable[[DecisionContext, Any], "Decision | Work"]  # Any: each takes requests of its own class
@@ -64,7 +70,7 @@ DECIDERS: dict[type, Decider] = {
     requests.AssignReplicasToDirs: reassignment.assign_directories,
     requests.IncrementalAlterConfigs: configs.incremental_alter_configs,
     requests.AlterConfigs: configs.alter_configs,
-    requests.AlterClientQuotas: quotas.alter_client_quotas,
+    requests.AlterClientQuotas: _alter_client_quotas,
     requests.UpdateFeatures: features.update_features,
     requests.AllocateProducerIds: features.allocate_producer_ids,
 }

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from moldau.broker import leading_groups
 from moldau.broker.data import DataSide
-from moldau.broker.groups import beginning
 from moldau.broker.groups.coordinator import Coordinator
 from moldau.model import Code
 from moldau.wire.frames import request_frame
@@ -53,7 +53,7 @@ def code_of(wire: Wire) -> int | None:
 def test_groups_are_coordinated_once_the_coordinator_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    monkeypatch.setattr(beginning, "AGAIN_MS", 1)
+    monkeypatch.setattr(leading_groups, "AGAIN_MS", 1)
 
     async def work() -> None:
         async with whole_node(tmp_path) as one:

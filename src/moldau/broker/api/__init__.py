@@ -108,6 +108,8 @@ LATER = (
     "moldau.broker.kraft.answers",
     "moldau.broker.kraft.describing",
     "moldau.broker.groups.coordinator",
+    "moldau.controller.more_partitions",
+    "moldau.controller.quotas",
     "moldau.wire.messages.k02_list_offsets",
     "moldau.wire.messages.k24_add_partitions_to_txn",
     "moldau.wire.messages.k56_alter_partition",

@@ -1,7 +1,7 @@
 """The group coordinator hears that this broker leads a partition of the offsets topic; it is loaded with the first.
 
 Where it cannot be loaded, as its modules are files and no descriptor is free, leading goes on, and loading it is tried
-again for as long as this broker leads that partition. Decides nothing about groups. Read next: ``coordinator.py``.
+again for as long as this broker leads that partition. Decides nothing about groups. Read next: ``groups/``.
 """
 
 from __future__ import annotations
