@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
@@ -15,6 +16,7 @@ from moldau.client import admin
 from moldau.client.sync import Cluster
 from moldau.model import TopicPartition
 from moldau.pipeline import audit
+from moldau.pipeline.batches import ForeachBatch
 from moldau.pipeline.books import Books
 from moldau.pipeline.folder import BrokenPipelineFile, PipelineFolder
 from moldau.pipeline.positions import lags, plan
@@ -23,6 +25,9 @@ from moldau.pipeline.running import Ended
 from moldau.pipeline.said import PartFailed, words
 from moldau.pipeline.unfinished import unfinished
 from moldau.spark.tables import TableError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 __all__ = ["orders"]  # a fixture
 
@@ -188,6 +193,38 @@ def test_what_was_lost_under_skip_is_told_by_the_books_and_no_alarm_stays(orders
     assert anew.startswith(f"{part}: what was not read before offset 20 was reached is lost; the topic was deleted")
     orders.topic = name
     assert orders.ids() == [*range(10), *range(15, 20), *range(100, 130)]
+
+
+@pytest.mark.timeout(900)
+def test_what_expired_as_the_last_batch_of_a_run_read_it_is_told_by_its_own_line(
+    orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No batch follows that would tell of it: 3 records were missing, and it was put down to compaction."""
+    text = orders.file.read_text().replace("max_records: 40", "on_loss: skip")
+    orders.file.write_text(text.replace(f"topics: {orders.topic},", f"topics: {orders.topic}-1,"))
+    name, orders.topic = orders.topic, f"{orders.topic}-1"
+    create_topic(orders.bootstrap, orders.topic, 1, 3)
+    orders.orders(range(10))
+    part, take = TopicPartition(orders.topic, 0), ForeachBatch._take_next
+
+    def expires(batches: ForeachBatch, records: DataFrame, batch_id: int) -> None:
+        with Cluster(orders.bootstrap) as cluster:
+            cluster.run(admin.delete_records(cluster.client, {part: 3}))
+        take(batches, records, batch_id)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ForeachBatch, "_take_next", expires)
+        assert orders.run() is Ended.DONE
+    lines = orders.runner().folder.books.newest(100)
+    assert (audit.problems(orders.runner().folder, whole=True), audit.gaps(lines)) == ([], 0)
+    (told,) = audit.lost(lines)
+    assert told.startswith(f"{part}: up to 3 offsets expired while a batch read them")
+    orders.orders(range(10, 14))
+    assert orders.run() is Ended.DONE
+    lines = orders.runner().folder.books.newest(100)
+    assert (audit.problems(orders.runner().folder, whole=True), audit.lost(lines)) == ([], [told])
+    orders.topic = name
+    assert orders.ids() == [*range(3, 14)]
 
 
 @pytest.mark.timeout(900)

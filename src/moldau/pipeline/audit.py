@@ -7,9 +7,10 @@ between two offsets the books cannot know (compaction and transactions leave gap
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from moldau.model import TopicPartition
 from moldau.model.counted import counted
 from moldau.pipeline.books import BATCH, REPLAY, BookLine, BookTotals, NotBalanced, added, check
 from moldau.pipeline.folder import PipelineFolder
@@ -45,23 +46,36 @@ def in_lines(lines: Sequence[BookLine], before: BookLine | None = None) -> list[
 def gaps(lines: Sequence[BookLine]) -> int:
     """How many offsets the batches went over in which they found no record; what ``lost`` tells of is none of them."""
     found, before = 0, 0
-    for line in lines:
+    for line, losses in _with_losses(lines):
         if line.kind == BATCH:
-            found -= min(before, sum(one.found - one.position for one in _losses(line) if one.kind in _OF_BEFORE))
+            found -= min(before, sum(one.found - one.position for one in losses if one.kind in _OF_BEFORE))
         size = span(line)
         gap = 0 if size is None else max(0, size - line.read)
+        gap -= min(gap, sum(one.found - one.position for one in losses if one.kind is LossKind.EXPIRED_IN_BATCH))
         found, before = found + gap, gap if line.kind == BATCH else before
     return found
 
 
 def lost(lines: Sequence[BookLine]) -> list[str]:
     """What was lost before it was read, as the batches noted that stepped over it; a sentence each."""
-    return [f"{_told(one)}: line {line.sequence} of the books" for line in lines for one in _losses(line)]
+    return [
+        f"{_told(one)}: line {line.sequence} of the books" for line, losses in _with_losses(lines) for one in losses
+    ]
+
+
+def _with_losses(lines: Sequence[BookLine]) -> Iterator[tuple[BookLine, Sequence[Loss]]]:
+    """Each line with what its batch left out. What a batch noted of itself is not told again by the one behind it."""
+    noted = set[TopicPartition]()
+    for line in lines:
+        losses = [one for one in _losses(line) if one.kind not in _OF_BEFORE or one.partition not in noted]
+        if line.kind == BATCH:
+            noted = {one.partition for one in losses if one.kind is LossKind.EXPIRED_IN_BATCH}
+        yield line, losses
 
 
 def _told(loss: Loss) -> str:
     count = loss.found - loss.position
-    if loss.kind in _OF_BEFORE:
+    if loss.kind in (*_OF_BEFORE, LossKind.EXPIRED_IN_BATCH):
         offsets, them = counted(count, "offset"), "it" if count == 1 else "them"
         return f"{loss.partition}: up to {offsets} expired while a batch read {them}"
     if loss.kind in (LossKind.RECORDS_EXPIRED, LossKind.NEW_PARTITION_CUT):
@@ -72,17 +86,25 @@ def _told(loss: Loss) -> str:
 
 def span(line: BookLine) -> int | None:
     """How many offsets a batch went over; None where the line does not say."""
+    ranges = ranges_of(line)
+    return None if ranges is None else sum(end - start for start, end in ranges.values())
+
+
+def ranges_of(line: BookLine) -> dict[TopicPartition, tuple[int, int]] | None:
+    """The offsets that a batch went over, from the first on and before the second, by partition; None where the line
+    does not say."""
     if line.kind == REPLAY or not line.start or not line.end:
         return None
     before, after = _positions(line.start), _positions(line.end)
     if before is None or after is None:
         return None
     begun = {one.partition: one.found for one in _losses(line) if one.kind in _BEGINS_AT_FOUND}
-    size = 0
+    found = {}
     for source, end in after.offsets.items():
         at = 0 if recreated(before, after, source) else before.offsets.get(source, 0)
-        size += max(0, end - begun.get(source, at))
-    return size
+        start = begun.get(source, at)
+        found[source] = (start, max(start, end))
+    return found
 
 
 _OF_BEFORE = (LossKind.EXPIRED_MEANWHILE,)

@@ -19,6 +19,7 @@ from moldau.pipeline.books import BookLine, Books, BookTotals, Count, Drift, Sin
 from moldau.pipeline.case_only import refuse_case_only
 from moldau.pipeline.copied import CopyMarks, logs_of
 from moldau.pipeline.dedup import SeenKeys
+from moldau.pipeline.expired import log_starts, with_expired
 from moldau.pipeline.one_cluster import refuse_one_cluster
 from moldau.pipeline.ordering import as_in_the_log, steady
 from moldau.pipeline.said import named, one_line
@@ -179,6 +180,7 @@ class ForeachBatch:
             rows_out=rows_out, late=times.late, late_first=times.first, sinks=sinks, dead=dead,
             dead_in=pipeline.dead_letters.table, totals=BookTotals(),
         )  # fmt: skip
+        line = self._with_expired(line)
         try:
             books.check(line, [sink.name for sink in self._sinks if sink.exact])
         except books.NotBalanced as error:
@@ -191,6 +193,14 @@ class ForeachBatch:
                 self._seen.booked(records.sparkSession, key)
         self._on_line(line)
         return line
+
+    def _with_expired(self, line: BookLine) -> BookLine:
+        source = self._pipeline.source
+        if source.on_loss != "skip":
+            return line  # a task that missed a record has failed
+        cluster = source.options.get("kafka.bootstrap.servers") or self._cluster
+        with named("what expired meanwhile"):
+            return with_expired(line, partial(log_starts, cluster))
 
     def _judged(self, records: DataFrame, key: BatchKey) -> DataFrame:
         """The records with what becomes of each of them."""

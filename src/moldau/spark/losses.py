@@ -42,6 +42,7 @@ class LossKind(StrEnum):
     RECORDS_EXPIRED = "the log now begins after the position: older records expired"
     NEW_PARTITION_CUT = "a partition found new does not begin at offset 0: older records expired"
     EXPIRED_MEANWHILE = "the log's beginning moved into the last batch: records may have expired while it was read"
+    EXPIRED_IN_BATCH = "the log's beginning moved into this batch: records may have expired while it was read"
 
 
 class Loss(NamedTuple):

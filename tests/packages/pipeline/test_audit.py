@@ -15,6 +15,7 @@ from moldau.admin.pipeline import pipeline as commands
 from moldau.model import TopicPartition
 from moldau.pipeline import audit
 from moldau.pipeline.books import BATCH, BookLine, Books, BookTotals, BrokenLine, Count, NotBalanced, SinkRows
+from moldau.pipeline.expired import with_expired
 from moldau.pipeline.folder import BrokenPipelineFile, PipelineFolder
 from moldau.pipeline.reading import load
 from moldau.pipeline.running import Runner
@@ -166,6 +167,44 @@ def test_what_expired_while_a_batch_read_it_is_no_gap_of_that_batch() -> None:
         "t-0: up to 6 offsets expired while a batch read them: line 3 of the books",
         "t-0: 5 offsets were lost before they were read",
     ]
+
+
+def test_what_a_batch_notes_of_itself_is_told_once_though_the_next_one_notes_it_too() -> None:
+    before = with_expired(batch_over(0, 10, 4), lambda sources: dict.fromkeys(sources, 5))
+    after = batch_over(10, 20, 10, [Loss(LossKind.EXPIRED_MEANWHILE, PART, 0, 6)])
+    assert (audit.gaps([before]), audit.gaps([before, after])) == (1, 1)
+    said = ["t-0: up to 5 offsets expired while a batch read them: line 3 of the books"]
+    assert audit.lost([before]) == audit.lost([before, after]) == said
+
+
+@pytest.mark.parametrize(
+    ("given", "begins", "told"),
+    [
+        (batch_over(0, 10, 10), 5, []),
+        (batch_over(0, 10, 7), 0, []),
+        (batch_over(5, 10, 3), 5, []),
+        (batch_over(0, 10, 7), 30, ["up to 10 offsets expired"]),
+        (batch_over(0, 10, 4, [Loss(LossKind.RECORDS_EXPIRED, PART, 0, 5)]), 5, ["5 offsets were lost"]),
+        (
+            batch_over(0, 10, 4, [Loss(LossKind.RECORDS_EXPIRED, PART, 0, 5)]),
+            6,
+            ["5 offsets were lost", "up to 1 offset expired"],
+        ),
+        (batch_over(10, 30, 28, [Loss(LossKind.TOPIC_RECREATED, PART, 10, 0)], ids=(OLD, NEW)), 2,
+         ["made anew", "up to 2 offsets expired"]),
+    ],
+)  # fmt: skip
+def test_a_batch_that_read_fewer_records_than_offsets_says_what_may_have_expired(
+    given: BookLine, begins: int, told: list[str]
+) -> None:
+    found = audit.lost([with_expired(given, lambda sources: dict.fromkeys(sources, begins))])
+    assert len(found) == len(told)
+    assert all(text in one for text, one in zip(told, found, strict=True)), found
+
+
+def test_a_batch_whose_cluster_does_not_say_where_its_logs_begin_says_nothing_of_it() -> None:
+    given = batch_over(0, 10, 4)
+    assert with_expired(given, lambda sources: {}) == given
 
 
 def test_more_records_than_a_topic_that_was_made_anew_has_offsets_are_a_contradiction() -> None:
