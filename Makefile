@@ -107,15 +107,18 @@ UNIT := $(wildcard $(addprefix tests/packages/,model wire image controller quoru
 unit: setup  ## the tests of the packages that only decide, without the longest: seconds
 	@$(PYTEST) -q --hypothesis-profile=seconds -n 2 --dist load $(UNIT) $(ARGS)
 
-# Every version of every message, every setting, simulated quorums, a crash or damage at every place of a log, and all
-# formats of tables are half of it.
+# Every version of every message, every setting, simulated quorums, a crash or damage at every place of a log and in every
+# znode, requests of random bytes, migrations, and all formats of tables are more than half of it.
 OF_ALL := $(addprefix --ignore tests/packages/,simulator package wire/test_messages.py wire/test_scan.py wire/test_slices.py \
 	quorum/test_simulation.py quorum/test_voter_mutants.py storage/test_swap.py storage/test_damage.py \
 	storage/test_crashes.py storage/test_lost_segments.py storage/test_cleaning.py controller/test_parts.py \
 	controller/test_batched.py controller/test_large_topics.py controller/test_scale.py broker/test_setting_values.py \
 	broker/test_zookeeper_foreign_znodes.py broker/test_group_log.py admin/test_planning.py spark/test_table_formats.py \
 	spark/test_decode.py spark/test_table_commands.py spark/test_table_faults.py spark/test_delta_log.py \
-	pipeline/test_copied.py)
+	pipeline/test_copied.py broker/test_request_fuzz.py storage/test_no_files.py broker/test_migration.py \
+	broker/test_kept_out.py broker/test_zookeeper_unread_partitions.py broker/test_zookeeper_bad_znodes.py \
+	broker/test_zookeeper_removed.py broker/test_hung_directory.py spark/test_table_maintenance.py \
+	spark/test_iceberg_snapshots.py)
 
 quick: setup  ## tests of all packages but the simulator's and what takes long; a client and a command on a real cluster: three to four minutes
 	@$(PYTEST) -q --short --hypothesis-profile=seconds -n 6 --dist loadscope tests/packages tests/scenes $(OF_ALL) \
