@@ -171,6 +171,11 @@ def heartbeat(context: DecisionContext, request: BrokerHeartbeat) -> Decision:
     broker = context.image.brokers[request.broker_id]
     caught_up = request.metadata_offset >= context.image.registered_at.get(broker.id, -1)
     session = BrokerSession(context.facts.now_ms, request.metadata_offset, _shutdown_offset(context, broker))
+    if context.parts_done:  # it is from before its parts: the broker may have died since, and was not heard again now
+        known = context.soft_state.sessions.get(broker.id)
+        if broker.fenced or known is None:
+            return Decision([], parts.NOTHING_MORE)
+        session = known._replace(shutdown_offset=session.shutdown_offset)
     if broker.fenced and request.want_shut_down:
         return Decision([], _leaving(caught_up), {broker.id: session})
     heard = _heard_of_fenced if broker.fenced else _heard_of_unfenced
@@ -319,7 +324,7 @@ def _fence(context: DecisionContext, request: Any, ids: list[int]) -> Decision: 
     first = parts.in_parts(context, request, ids)
     if first is None:
         return Decision(failures.fence(context, ids), Moved(count=len(ids)))
-    return first if not parts.under_way(context, ids) else Decision([], Moved(count=0))
+    return first if not parts.ending(context, ids) else Decision([], Moved(count=0))
 
 
 def idle(context: DecisionContext, request: Idle) -> Decision:
