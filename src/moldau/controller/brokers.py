@@ -210,7 +210,8 @@ def _heard_of_unfenced(
 ) -> _HeartbeatOutcome:
     """Fence a broker that wants it or may stop; begin the controlled shutdown of one that wants it; hand over what one
     on its way out leads."""
-    if request.want_fence or (request.want_shut_down and _may_go(context, broker, session)):
+    emptied = context.parts_done or parts.under_way(context, [broker.id])
+    if request.want_fence or (request.want_shut_down and _may_go(context, broker, session, emptied=emptied)):
         reply = _leaving(caught_up) if request.want_shut_down else _heartbeat_reply(caught_up, fenced=True)
         return _HeartbeatOutcome(failures.fence(context, [broker.id]), reply, session)
     if broker.in_controlled_shutdown:
@@ -245,15 +246,16 @@ def _shutdown_offset(context: DecisionContext, broker: Broker) -> int:
     return context.facts.next_offset - 1 if broker.in_controlled_shutdown else -1
 
 
-def _may_go(context: DecisionContext, broker: Broker, session: BrokerSession) -> bool:
+def _may_go(context: DecisionContext, broker: Broker, session: BrokerSession, *, emptied: bool) -> bool:
     """Whether a broker may stop (C12): it leads nothing, and every active broker has read who leads in its place.
+    ``emptied``: it leads nothing because its partitions were given to others, in parts, and its shutdown begins then.
 
     What the quorum saw a broker fetch counts as well as its heartbeats, so that nobody waits for one (KAFKA-14292).
     """
     if failures.still_led(context, broker.id):
         return False
     if not broker.in_controlled_shutdown:
-        return True
+        return not emptied
     for other in context.image.brokers.values():
         if other.active and other.id != broker.id:
             heard = context.soft_state.sessions.get(other.id)

@@ -389,3 +389,36 @@ def test_a_heartbeat_that_is_decided_on_after_its_parts_renews_no_session() -> N
     harness.submit(then)
     assert harness.broker(1).log_dirs == (b"y" * 16,)
     assert harness.controller.soft_state.sessions[1] == before
+
+
+@pytest.mark.parametrize("at_once", [WHOLE, 39, 4])
+def test_a_broker_with_many_partitions_goes_only_when_the_others_have_read_who_leads_in_its_place(at_once: int) -> None:
+    """KAFKA-14292's kind: who is emptied in parts leads nothing when its shutdown begins, and may not go for that."""
+    harness = full(40, at_once)
+    for id in (0, 2):
+        harness.heartbeat(id)
+    assert not harness.heartbeat(1, want_shut_down=True).should_shut_down
+    assert harness.broker(1).in_controlled_shutdown
+    assert not harness.broker(1).fenced
+    ended = harness.next_offset - 1
+    for read in (None, 0, 2):
+        assert not harness.heartbeat(1, want_shut_down=True).should_shut_down
+        if read is not None:
+            harness.heartbeat(read, metadata_offset=ended)
+    assert harness.heartbeat(1, want_shut_down=True).should_shut_down
+
+
+def test_a_broker_that_asks_again_while_it_is_emptied_may_not_go_yet() -> None:
+    harness = full(40, 4)
+    request = BrokerHeartbeat(
+        broker_id=1, broker_epoch=harness.broker(1).epoch, metadata_offset=harness.next_offset - 1, want_shut_down=True
+    )
+    then = begun_behind_the_answer(harness, request, 1)
+    while not then.is_through:
+        answer = harness.controller.decide(then, harness.facts())
+        harness.commit(answer.records, then)
+        then = answer.then
+    assert not harness.image.index.led.get(1)
+    assert not harness.heartbeat(1, want_shut_down=True).should_shut_down
+    harness.submit(then)
+    assert harness.broker(1).in_controlled_shutdown
