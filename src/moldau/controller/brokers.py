@@ -86,12 +86,9 @@ def _refusal(context: DecisionContext, request: RegisterBroker) -> Refused | Non
     if misplaced is not None:
         return misplaced
     existing = context.image.brokers.get(request.broker_id)
-    if existing is not None and existing.incarnation_id != request.incarnation_id:
-        gone = request.previous_is_gone or request.previous_broker_epoch == existing.epoch
-        if not gone and has_valid_session(context, existing):
-            return Refused(
-                Code.DUPLICATE_BROKER_REGISTRATION, f"Another broker is registered with id {request.broker_id}."
-            )
+    other = existing if existing is not None and existing.incarnation_id != request.incarnation_id else None
+    if other is not None and not request.has_ended(other.epoch) and has_valid_session(context, other):
+        return Refused(Code.DUPLICATE_BROKER_REGISTRATION, f"Another broker is registered with id {request.broker_id}.")
     return _bad_directories(context, request) or _bad_features(context, request)
 
 

@@ -218,7 +218,7 @@ def c7_one_incarnation(step: CommittedBatch) -> None:
             assert now.epoch > broker.epoch, f"two incarnations under one epoch: {broker} -> {now}"
             assert now.fenced, f"an incarnation that never had to catch up: {now}"
             if isinstance(request, RegisterBroker) and id in step.heard:
-                proven = request.previous_is_gone or request.previous_broker_epoch == broker.epoch
+                proven = request.has_ended(broker.epoch)
                 assert proven, f"a living broker is replaced: {broker} -> {now}"
 
 
