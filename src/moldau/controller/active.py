@@ -10,7 +10,7 @@ offsets.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from moldau.controller.batched import RemainingItems
@@ -19,7 +19,7 @@ from moldau.controller.facts import BrokerSession, Decision, Facts, Settings, So
 from moldau.controller.features import bootstrap_records, is_empty, with_agreed_min_isr
 from moldau.controller.ledger import decide
 from moldau.controller.replies import Done, Refused
-from moldau.controller.requests import RemainingPartitions, Tick
+from moldau.controller.requests import BrokerHeartbeat, RemainingPartitions, Tick
 from moldau.image import Image
 from moldau.model import Code
 from moldau.model.named import NamedTuple
@@ -115,10 +115,16 @@ class ActiveController:
         if (refusal := too_large(decision.records)) is not None:
             return ControllerResult([], None, refusal)
         if isinstance(request, RemainingPartitions) and request.is_through:
-            self.soft_state.leaving.difference_update(id for id, _ in request.leaving)
+            self._note_leaving(request, set.difference_update)
         if isinstance(decision.then, RemainingPartitions):
-            self.soft_state.leaving.update(id for id, _ in decision.then.leaving)
+            self._note_leaving(decision.then, set.update)
         return self._take(decision, facts, request if isinstance(request, RemainingItems) else None)
+
+    def _note_leaving(self, parts: RemainingPartitions, change: Callable[[set[int], Iterable[int]], None]) -> None:
+        ids = [id for id, _ in parts.leaving]
+        change(self.soft_state.leaving, ids)
+        if not isinstance(parts.then, BrokerHeartbeat):  # else it lives, and is being emptied only
+            change(self.soft_state.ending, ids)
 
     def _take(self, decision: Decision, facts: Facts, rest: RemainingItems | None = None) -> ControllerResult:
         assert self.working is not None

@@ -86,12 +86,9 @@ def _refusal(context: DecisionContext, request: RegisterBroker) -> Refused | Non
     if misplaced is not None:
         return misplaced
     existing = context.image.brokers.get(request.broker_id)
-    if existing is not None and existing.incarnation_id != request.incarnation_id:
-        gone = request.previous_is_gone or request.previous_broker_epoch == existing.epoch
-        if not gone and has_valid_session(context, existing):
-            return Refused(
-                Code.DUPLICATE_BROKER_REGISTRATION, f"Another broker is registered with id {request.broker_id}."
-            )
+    other = existing if existing is not None and existing.incarnation_id != request.incarnation_id else None
+    if other is not None and not request.has_ended(other.epoch) and has_valid_session(context, other):
+        return Refused(Code.DUPLICATE_BROKER_REGISTRATION, f"Another broker is registered with id {request.broker_id}.")
     return _bad_directories(context, request) or _bad_features(context, request)
 
 
@@ -171,6 +168,11 @@ def heartbeat(context: DecisionContext, request: BrokerHeartbeat) -> Decision:
     broker = context.image.brokers[request.broker_id]
     caught_up = request.metadata_offset >= context.image.registered_at.get(broker.id, -1)
     session = BrokerSession(context.facts.now_ms, request.metadata_offset, _shutdown_offset(context, broker))
+    if context.parts_done:  # it is from before its parts: the broker may have died since, and was not heard again now
+        known = context.soft_state.sessions.get(broker.id)
+        if broker.fenced or known is None:
+            return Decision([], parts.NOTHING_MORE)
+        session = known._replace(shutdown_offset=session.shutdown_offset)
     if broker.fenced and request.want_shut_down:
         return Decision([], _leaving(caught_up), {broker.id: session})
     heard = _heard_of_fenced if broker.fenced else _heard_of_unfenced
@@ -205,7 +207,8 @@ def _heard_of_unfenced(
 ) -> _HeartbeatOutcome:
     """Fence a broker that wants it or may stop; begin the controlled shutdown of one that wants it; hand over what one
     on its way out leads."""
-    if request.want_fence or (request.want_shut_down and _may_go(context, broker, session)):
+    emptied = context.parts_done or parts.under_way(context, [broker.id])
+    if request.want_fence or (request.want_shut_down and _may_go(context, broker, session, emptied=emptied)):
         reply = _leaving(caught_up) if request.want_shut_down else _heartbeat_reply(caught_up, fenced=True)
         return _HeartbeatOutcome(failures.fence(context, [broker.id]), reply, session)
     if broker.in_controlled_shutdown:
@@ -240,15 +243,16 @@ def _shutdown_offset(context: DecisionContext, broker: Broker) -> int:
     return context.facts.next_offset - 1 if broker.in_controlled_shutdown else -1
 
 
-def _may_go(context: DecisionContext, broker: Broker, session: BrokerSession) -> bool:
+def _may_go(context: DecisionContext, broker: Broker, session: BrokerSession, *, emptied: bool) -> bool:
     """Whether a broker may stop (C12): it leads nothing, and every active broker has read who leads in its place.
+    ``emptied``: it leads nothing because its partitions were given to others, in parts, and its shutdown begins then.
 
     What the quorum saw a broker fetch counts as well as its heartbeats, so that nobody waits for one (KAFKA-14292).
     """
     if failures.still_led(context, broker.id):
         return False
     if not broker.in_controlled_shutdown:
-        return True
+        return not emptied
     for other in context.image.brokers.values():
         if other.active and other.id != broker.id:
             heard = context.soft_state.sessions.get(other.id)
@@ -319,7 +323,7 @@ def _fence(context: DecisionContext, request: Any, ids: list[int]) -> Decision: 
     first = parts.in_parts(context, request, ids)
     if first is None:
         return Decision(failures.fence(context, ids), Moved(count=len(ids)))
-    return first if not parts.under_way(context, ids) else Decision([], Moved(count=0))
+    return first if not parts.ending(context, ids) else Decision([], Moved(count=0))
 
 
 def idle(context: DecisionContext, request: Idle) -> Decision:

@@ -118,7 +118,7 @@ def rebalance_leaders(context: DecisionContext, request: RebalanceLeaders) -> Wo
 
 def imbalanced(context: DecisionContext, broker_id: int, astray: int) -> bool:
     """Whether a broker's imbalance, the share of its preferred partitions led elsewhere, is above the limit."""
-    return astray * 100 > context.settings.imbalance_percentage * context.image.index.preferred[broker_id]
+    return astray * 100 > context.settings.imbalance_percentage * context.image.index.preferred.get(broker_id, 0)
 
 
 def _can_lead(eligibility: LeaderEligibility, partition: Partition) -> bool:

@@ -86,17 +86,19 @@ class Settings:
 
 class SoftState:
     """State of the controller role that is in no record: sessions, the clock of the last tick, ids of brokers that are
-    ``leaving``: taken out of their partitions in parts (``parts.py``), ids of topics whose deletion waits (TD-1), and
+    ``leaving``: taken out of their partitions in parts (``parts.py``), and of those among them that are ``ending``: at
+    the end of which they are fenced, registered anew or unregistered; ids of topics whose deletion waits (TD-1), and
     of those that have more partitions than the image, because some could not be read. Changed by the controller role
     only."""
 
-    __slots__ = ("last_tick_ms", "leaving", "marked_for_deletion", "partly_read", "sessions", "settings")
+    __slots__ = ("ending", "last_tick_ms", "leaving", "marked_for_deletion", "partly_read", "sessions", "settings")
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.sessions: dict[int, BrokerSession] = {}
         self.last_tick_ms: int | None = None
         self.leaving: set[int] = set()
+        self.ending: set[int] = set()
         self.marked_for_deletion: frozenset[bytes] = frozenset()
         self.partly_read: frozenset[bytes] = frozenset()
 

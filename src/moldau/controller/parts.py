@@ -42,6 +42,11 @@ def under_way(context: DecisionContext, ids: Iterable[int]) -> bool:
     return context.soft_state.leaving.issuperset(ids)
 
 
+def ending(context: DecisionContext, ids: Iterable[int]) -> bool:
+    """Whether it is under way already that brokers end: not when they only shut down, or lost a directory."""
+    return context.soft_state.ending.issuperset(ids)
+
+
 def departure(
     context: DecisionContext, ids: Iterable[int], then: Request, *, lost_tail: bool = False
 ) -> RemainingPartitions | None:

@@ -76,7 +76,8 @@ def _dead_newcomer(context: DecisionContext, partition: Partition, replicas: tup
 
 
 def _desired_state(partition: Partition, target: tuple[int, ...], *, zookeeper_mode: bool = False) -> DesiredState:
-    """Union of target and what is there. Whom an earlier move was adding and this one does not want just leaves.
+    """Union of target and what is there. Whom an earlier move was adding and this one does not want just leaves, unless
+    it has what is committed: it may be the only one that has.
 
     ``zookeeper_mode``: those who come and go keep their order, as with Kafka's ZooKeeper controller, and a cancelled
     move restores it; KRaft's sorts them.
@@ -85,7 +86,8 @@ def _desired_state(partition: Partition, target: tuple[int, ...], *, zookeeper_m
     adding = tuple(r for r in target if r not in partition.replicas or r in partition.adding)
     if not zookeeper_mode:
         removing, adding = tuple(sorted(removing)), tuple(sorted(adding))
-    dropped = tuple(r for r in removing if r in partition.adding and r not in partition.isr)
+    needed = (*partition.isr, *partition.elr, *partition.last_known_elr)
+    dropped = tuple(r for r in removing if r in partition.adding and r not in needed)
     removing = tuple(r for r in removing if r not in dropped)
     return DesiredState(replicas=(*target, *removing), adding=adding, removing=removing)
 

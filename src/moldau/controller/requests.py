@@ -21,7 +21,8 @@ from moldau.wire.schema import Message
 
 @value(kw_only=True)
 class RegisterBroker:
-    """A broker process presents itself. ``previous_is_gone``: the node knows that the earlier incarnation is dead.
+    """A broker process presents itself. ``previous_is_gone``: the node knows that the earlier incarnation is dead, the
+    one of ``gone_epoch``; -1: none was registered; None: whatever is registered.
 
     ``broker_epoch``: the number that the plane gave this registration; None: the offset of its record.
     """
@@ -36,7 +37,14 @@ class RegisterBroker:
     previous_broker_epoch: int = -1
     is_migrating_zk_broker: bool = False
     previous_is_gone: bool = False
+    gone_epoch: int | None = None
     broker_epoch: int | None = None
+
+    def has_ended(self, broker_epoch: int) -> bool:
+        """Whether the process that is registered under this epoch has certainly ended."""
+        if self.previous_broker_epoch == broker_epoch:
+            return True
+        return self.previous_is_gone and self.gone_epoch in (None, broker_epoch)
 
 
 @value(kw_only=True)

@@ -9,7 +9,7 @@ response.
 
 from __future__ import annotations
 
-from moldau.model import NO_UUID, Code
+from moldau.model import Code
 from moldau.model.backoff import backoff_ms
 from moldau.quorum import effects as do
 from moldau.quorum.messages import (
@@ -78,12 +78,11 @@ def _log_is_as_new(quorum: Quorum, request: RaftVoteRequest) -> bool:
 
 
 def _may_vote(quorum: Quorum, request: RaftVoteRequest) -> bool:
+    """Whether a candidate may have the vote, also a second time: it asks before its log is flushed, and a power cut may
+    have taken from it what it was voted for with. Where the id alone is kept it may be another disk's."""
     role = quorum.role
-    if role.voted is not None:
-        # Where the id alone is kept it may be another disk's: one with less than we have is not whom we voted for.
-        known = role.voted.directory_id != NO_UUID or _log_is_as_new(quorum, request)
-        return known and role.voted.fits(request.candidate)
-    return role.leader is None and _log_is_as_new(quorum, request)
+    free = role.leader is None if role.voted is None else role.voted.fits(request.candidate)
+    return free and _log_is_as_new(quorum, request)
 
 
 def _would_vote(context: StepContext, request: RaftVoteRequest) -> bool:

@@ -8,19 +8,23 @@ from typing import Any
 
 import pytest
 
+from moldau.broker.api import k62_broker_registration
 from moldau.broker.config.node_config import NodeConfig
 from moldau.broker.controller import failure_detector
 from moldau.broker.controller import service as controller
+from moldau.broker.controller.channel import LocalContext
 from moldau.broker.controller.failure_detector import is_refused
 from moldau.broker.controller.service import ControllerService
 from moldau.broker.network.peers import Peers
 from moldau.controller.replies import Moved
 from moldau.controller.requests import BrokerHeartbeat, RebalanceLeaders
 from moldau.image import Endpoint, Image
+from moldau.model import Code
 from moldau.runtime.world import real_world
+from moldau.wire.messages.k62_broker_registration import BrokerRegistrationRequest
 from moldau.wire.records import metadata as records
 from tests.packages.broker.data_cluster import run, until
-from tests.packages.broker.doubles import PlaneDouble, metadata
+from tests.packages.broker.doubles import PlaneDouble, controller_services, metadata
 
 
 class ProposingPlane(PlaneDouble):
@@ -180,6 +184,33 @@ def test_a_broker_that_is_heard_is_never_replaced_whatever_its_address_does(refu
         node.controller.became_active(1)
         node.sends_heartbeat("a")
         assert not await node.is_gone()
+        node.controller.stop()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("id", [7, 8])
+def test_of_two_processes_that_claim_an_id_at_once_one_is_refused(id: int) -> None:
+    """That the process of broker 7 is dead says nothing of one that is registered while this is found out; nor does it
+    that no broker 8 was known."""
+
+    async def scenario() -> None:
+        node = Claimed(refuses=True)
+        node.controller.became_active(1)
+        services = controller_services(node.metadata.image, world=node.world, controller=node.controller)
+        requests = [
+            BrokerRegistrationRequest(broker_id=id, cluster_id="mini", incarnation_id=bytes([life]) * 16)
+            for life in (1, 2)
+        ]
+        claims = [
+            asyncio.ensure_future(k62_broker_registration.control(services, one, LocalContext(one))) for one in requests
+        ]
+        before = node.controller.awaiting_commit
+        await until(lambda: node.controller.awaiting_commit == before + 2, "both are decided")
+        node.controller.committed((), node.plane.next_offset - 1, 1)
+        codes = [Code((await claim).error_code) for claim in claims]
+        assert sorted(codes) == [Code.NONE, Code.DUPLICATE_BROKER_REGISTRATION]
+        assert sum(isinstance(record, records.RegisterBrokerRecord) for record in node.proposed) == 1
         node.controller.stop()
 
     run(scenario)

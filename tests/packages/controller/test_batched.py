@@ -13,21 +13,24 @@ from moldau.controller.requests import (
     AlterConfigs,
     AlterPartitionReassignments,
     AssignReplicasToDirs,
+    BrokerRefused,
     ConfigChange,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
     ElectLeaders,
+    ElectUncleanLeaders,
     IncrementalAlterConfigs,
     ListPartitionReassignments,
     MorePartitions,
     Move,
     NewTopic,
     Operation,
+    RebalanceLeaders,
 )
 from moldau.model import Code
 from moldau.simulator.machines.controller_harness import ControllerHarness
-from tests.packages.controller.test_parts import Sizes, calls
+from tests.packages.controller.test_parts import Sizes, back_in_sync, calls, full
 
 AT_ONCE, WHOLE = 4, 1_000_000
 NAMES = tuple(f"topic-{number:03}" for number in range(30))
@@ -130,6 +133,25 @@ def test_what_vanished_between_two_parts_is_not_decided_on() -> None:
     made.submit(DeleteTopics(topics=NAMES[10:]))
     codes = [problem.code for _, _, problem in made.submit(answer.then).partitions]
     assert codes == [Code.ELECTION_NOT_NEEDED] * 10 + [Code.UNKNOWN_TOPIC_OR_PARTITION] * 20
+
+
+@pytest.mark.parametrize(
+    "request_in_parts",
+    [RebalanceLeaders(), ElectLeaders(election_type=0), ElectLeaders(election_type=1), ElectUncleanLeaders()],
+)
+@pytest.mark.parametrize("parts", range(1, 6))
+def test_all_topics_may_vanish_between_any_two_parts_of_an_election(request_in_parts: Any, parts: int) -> None:
+    """An exception here ends the node: the passes in the background have nobody else to tell."""
+    made = full(80, 1)
+    back_in_sync(made)
+    made.submit(BrokerRefused(broker_id=0, broker_epoch=made.broker(0).epoch))
+    then = request_in_parts
+    while then is not None and parts:
+        then, parts = part(made, then).then, parts - 1
+    made.submit(DeleteTopics(topics=("a", "b")))
+    if then is not None:
+        assert made.submit(then).code is Code.NONE
+    assert not made.image.index.preferred
 
 
 @pytest.mark.parametrize("again", [True, False])

@@ -13,6 +13,7 @@ from moldau.controller.facts import Decision
 from moldau.controller.requests import (
     AlterPartition,
     AssignReplicasToDirs,
+    BrokerHeartbeat,
     BrokerRefused,
     BrokersGone,
     CreateTopics,
@@ -337,3 +338,87 @@ def test_partitions_that_nobody_can_lead_keep_no_others_from_an_unclean_election
     assert sorted(harness.image.index.led[2]) == [
         p.key for (name, _), p in sorted(by_name(harness).items()) if name == "b"
     ]
+
+
+def with_two_disks(harness: Sizes) -> BrokerHeartbeat:
+    """Broker 1 has two directories; its heartbeat that the one with most of its partitions has failed."""
+    disks = (b"x" * 16, b"y" * 16)
+    harness.register(1, 1, previous_broker_epoch=harness.broker(1).epoch, log_dirs=disks)
+    harness.heartbeat(1)
+    epoch = harness.broker(1).epoch
+    keys = tuple(p.key for p in by_name(harness).values() if 1 in p.replicas)
+    harness.submit(AssignReplicasToDirs(broker_id=1, broker_epoch=epoch, directories={disks[0]: keys}))
+    for (name, number), p in by_name(harness).items():
+        harness.set_isr(name, number, *p.replicas)
+    return BrokerHeartbeat(
+        broker_id=1, broker_epoch=epoch, metadata_offset=harness.next_offset - 1, offline_log_dirs=disks[:1]
+    )
+
+
+def begun_behind_the_answer(harness: Sizes, request: BrokerHeartbeat, parts: int) -> Any:
+    """A heartbeat that is answered at once, and so many parts of what comes after it; what is left."""
+    then: Any = request
+    for _ in range(parts + 1):
+        answer = harness.controller.decide(then, harness.facts())
+        harness.commit(answer.records, then)
+        then = answer.then
+    assert isinstance(then, RemainingPartitions)
+    return then
+
+
+@pytest.mark.parametrize("parts", range(0, 9, 2))
+def test_a_broker_that_dies_while_its_failed_directory_is_emptied_is_fenced_and_stays_so(parts: int) -> None:
+    """The heartbeat that told of the directory is decided on again after its parts: it is no sign of life then."""
+    harness = full(40, 4)
+    then = begun_behind_the_answer(harness, with_two_disks(harness), parts)
+    refused(harness)
+    assert harness.broker(1).fenced, "at once: the parts under way are no death"
+    assert not any(1 in p.isr or p.leader == 1 for p in partitions_of(harness).values() if p.isr != (1,))
+    harness.submit(then)
+    assert harness.broker(1).fenced
+    assert 1 not in harness.controller.soft_state.sessions, "its next process need not wait for it"
+    assert not harness.controller.soft_state.leaving
+    assert not harness.controller.soft_state.ending
+
+
+def test_a_heartbeat_that_is_decided_on_after_its_parts_renews_no_session() -> None:
+    harness = full(40, 4)
+    then = begun_behind_the_answer(harness, with_two_disks(harness), 2)
+    before = harness.controller.soft_state.sessions[1]
+    harness.now_ms += 5_000
+    harness.submit(then)
+    assert harness.broker(1).log_dirs == (b"y" * 16,)
+    assert harness.controller.soft_state.sessions[1] == before
+
+
+@pytest.mark.parametrize("at_once", [WHOLE, 39, 4])
+def test_a_broker_with_many_partitions_goes_only_when_the_others_have_read_who_leads_in_its_place(at_once: int) -> None:
+    """KAFKA-14292's kind: who is emptied in parts leads nothing when its shutdown begins, and may not go for that."""
+    harness = full(40, at_once)
+    for id in (0, 2):
+        harness.heartbeat(id)
+    assert not harness.heartbeat(1, want_shut_down=True).should_shut_down
+    assert harness.broker(1).in_controlled_shutdown
+    assert not harness.broker(1).fenced
+    ended = harness.next_offset - 1
+    for read in (None, 0, 2):
+        assert not harness.heartbeat(1, want_shut_down=True).should_shut_down
+        if read is not None:
+            harness.heartbeat(read, metadata_offset=ended)
+    assert harness.heartbeat(1, want_shut_down=True).should_shut_down
+
+
+def test_a_broker_that_asks_again_while_it_is_emptied_may_not_go_yet() -> None:
+    harness = full(40, 4)
+    request = BrokerHeartbeat(
+        broker_id=1, broker_epoch=harness.broker(1).epoch, metadata_offset=harness.next_offset - 1, want_shut_down=True
+    )
+    then = begun_behind_the_answer(harness, request, 1)
+    while not then.is_through:
+        answer = harness.controller.decide(then, harness.facts())
+        harness.commit(answer.records, then)
+        then = answer.then
+    assert not harness.image.index.led.get(1)
+    assert not harness.heartbeat(1, want_shut_down=True).should_shut_down
+    harness.submit(then)
+    assert harness.broker(1).in_controlled_shutdown

@@ -147,6 +147,31 @@ def test_a_newcomer_that_holds_nothing_is_not_elected_even_uncleanly() -> None:
     assert d.partition("t").leader == 1
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_new_target_does_not_drop_the_only_replica_that_has_what_is_committed(clean: bool) -> None:
+    """It was added by the move before, took the lead, and is down: its log would be a stray when it is back."""
+    d = ControllerHarness(7)
+    d.create("t", (1, 2))
+    d.set_isr("t", 0, 1)
+    assert move(d, 4, 2) == Code.NONE
+    assert d.set_isr("t", 0, 1, 4) == Code.NONE
+    for id in (1, 4):
+        d.submit(BrokerRefused(broker_id=id, broker_epoch=d.broker(id).epoch))
+    assert (d.partition("t").isr, d.partition("t").elr) == ((), (4,)), "of min.insync.replicas=1"
+    assert move(d, 5, 2) == Code.NONE
+    assert set(d.partition("t").replicas) == {5, 2, 1, 4}
+    assert d.partition("t").leader == -1
+    if clean:
+        d.heartbeat(4)
+    else:
+        d.register(4, 1, previous_is_gone=True)
+        d.heartbeat(4)
+    assert look(d) == ({5, 2, 1, 4}, 4, {4})
+    assert d.set_isr("t", 0, 4, 2) == Code.NONE
+    assert d.set_isr("t", 0, 4, 2, 5) == Code.NEW_LEADER_ELECTED
+    assert look(d) == ({5, 2}, 5, {5, 2})
+
+
 def test_a_new_target_replaces_the_old_one() -> None:
     d = harness()
     move(d, 4, 5, 6)

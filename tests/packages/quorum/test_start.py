@@ -19,6 +19,8 @@ from moldau.quorum import (
     Resigned,
     Role,
     Unattached,
+    Voter,
+    VoterLog,
     VoterSet,
     start,
     step,
@@ -109,6 +111,24 @@ def test_a_vote_read_back_without_directory_is_the_same_vote() -> None:
     quorum = with_disk(ElectionState(EPOCH, None, ReplicaKey(OTHER)))
     assert [asked(quorum, on_disk(id), 5)[0] for id in (OTHER, 3)] == [True, False]
     assert not asked(quorum, on_disk(OTHER, disk=2), 0)[0], "another disk, with less than we have"
+
+
+@pytest.mark.parametrize("static", [True, False])
+def test_a_vote_is_given_again_only_to_a_log_that_is_still_as_new(static: bool) -> None:
+    """A candidate asks before its log is flushed. After a power cut it stands again in its epoch, with less: elected,
+    it would take back what the others have committed."""
+    voters = VoterSet.of(ME, OTHER, 3) if static else VoterSet(tuple(Voter(on_disk(id)) for id in (ME, OTHER, 3)))
+    past = VoterLog() if static else VoterLog().appended(-1, voters, VoterSet(()))
+    log = LogView().appended(5, 2).flushed_to(5)
+    blank = Quorum(me=on_disk(ME), voters=voters, voter_log=past, role=Unattached(0), log=log)
+    quorum, _ = start(blank, ElectionState(EPOCH - 1), At(1000, 7))
+    for end, granted in ((5, True), (5, True), (4, False), (5, True)):
+        request = RaftVoteRequest(EPOCH, on_disk(OTHER), quorum.me, OffsetAndEpoch(end, 2), pre_vote=False)
+        quorum, effects = step(quorum, RequestReceived(None, request), At(1000, 7))
+        (answer,) = [effect.answer for effect in effects if isinstance(effect, do.SendResponse)]
+        assert isinstance(answer, RaftVoteResponse)
+        assert answer.granted == granted
+    assert quorum.role.voted == (ReplicaKey(OTHER) if static else on_disk(OTHER)), "the vote itself stays"
 
 
 def test_a_vote_among_static_voters_is_kept_by_id() -> None:

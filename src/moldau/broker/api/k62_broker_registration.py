@@ -28,6 +28,8 @@ async def control(
             node.controller.connection_is_of(context.connection, request.broker_id)
         return response
     endpoints = endpoints_of(request.listeners)
+    known = node.metadata.image.brokers.get(request.broker_id)
+    gone = await node.controller.predecessor_is_gone(request.broker_id)  # another process may be registered meanwhile
     reply = await node.controller.submit(
         requests.RegisterBroker(
             broker_id=request.broker_id,
@@ -38,7 +40,8 @@ async def control(
             rack=request.rack,
             log_dirs=tuple(request.log_dirs),
             previous_broker_epoch=request.previous_broker_epoch,
-            previous_is_gone=await node.controller.predecessor_is_gone(request.broker_id),
+            previous_is_gone=gone,
+            gone_epoch=-1 if known is None else known.epoch,
         )
     )
     refused = whole(reply)
