@@ -68,20 +68,27 @@ def format_storage(
     fresh = [folder for folder in folders if folder not in taken]
     for folder in fresh:
         disk.make_dirs(folder)
+        if (
+            folder == config.metadata_dir
+        ):  # first: a folder with meta.properties is formatted, and left alone from then on
+            _write_beginning(folder, disk, voters)
         meta = MetaProperties(
             cluster_id=cluster_id, node_id=config.node_id, directory_id=directory_id(config, folder, voters, random)
         )
         disk.write_atomic(f"{folder}/{META}", format_meta(meta))
-    if config.metadata_dir in fresh:
-        disk.write_atomic(f"{config.metadata_dir}/{BOOTSTRAP}", _checkpoint(_bootstrap_records(), []))
-        if voters is not None:
-            disk.make_dirs(f"{config.metadata_dir}/{METADATA_FOLDER}")
-            control = [
-                (KRAFT_VERSION, KRaftVersionRecord(k_raft_version=1).encode(0)),
-                (KRAFT_VOTERS, voters.encode(0)),
-            ]
-            disk.write_atomic(f"{config.metadata_dir}/{METADATA_FOLDER}/{FIRST_SNAPSHOT}", _checkpoint([], control))
     return fresh
+
+
+def _write_beginning(folder: str, disk: Disk, voters: VotersRecord | None) -> None:
+    """Write what a new cluster starts from, and who votes first."""
+    disk.write_atomic(f"{folder}/{BOOTSTRAP}", _checkpoint(_bootstrap_records(), []))
+    if voters is not None:
+        disk.make_dirs(f"{folder}/{METADATA_FOLDER}")
+        control = [
+            (KRAFT_VERSION, KRaftVersionRecord(k_raft_version=1).encode(0)),
+            (KRAFT_VOTERS, voters.encode(0)),
+        ]
+        disk.write_atomic(f"{folder}/{METADATA_FOLDER}/{FIRST_SNAPSHOT}", _checkpoint([], control))
 
 
 def _refuse_another(folder: str, config: NodeConfig, disk: Disk, cluster_id: str) -> None:
