@@ -21,9 +21,9 @@ from moldau.broker.node import Node
 from moldau.client.connection import ConnectionOptions, connect
 from moldau.cluster.nodes import free_ports
 from moldau.model import Code
-from moldau.ports import World
+from moldau.ports import Receiver, Transport, World
 from moldau.runtime.disk import RealDisk
-from moldau.runtime.world import RealRandom, real_world
+from moldau.runtime.world import RealNet, RealRandom, real_world
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest
 from moldau.wire.messages.k22_init_producer_id import InitProducerIdRequest
@@ -35,6 +35,7 @@ from moldau.wire.records import metadata as records
 from moldau.wire.schema import Message
 from tests.packages.broker.data_cluster import TOPIC, TOPIC_ID, DataCluster, batch, run, until
 from tests.packages.broker.hostile_peer import HostilePeer
+from tests.packages.doubles import ManualTasks, manual_world
 
 CLUSTER_ID = "Z5vVXEQ4SKqk8vTQ4jAHSg"
 HOSTILE, OURS = 101, 1
@@ -275,5 +276,27 @@ def test_what_is_no_address_is_nobody_there(host: str) -> None:
         with pytest.raises(OSError):
             await Peers(world, ConnectionOptions()).ask(host, 9092, CreateTopicsRequest())
         assert not await Peers(world, ConnectionOptions()).refuses(host, 9092)
+
+    run(scenario)
+
+
+class SilentNet(RealNet):
+    """A network in which nobody says whether he is there."""
+
+    async def connect(self, host: str, port: int, receiver: Receiver) -> Transport:
+        waiting: asyncio.Future[Transport] = asyncio.get_running_loop().create_future()
+        return await waiting
+
+
+def test_an_address_that_says_nothing_is_not_waited_for_as_long_as_the_system_would() -> None:
+    """A broker that took the place of one whose machine was gone was let in two minutes later, or gave up."""
+
+    async def scenario() -> None:
+        tasks = ManualTasks()
+        peers = Peers(manual_world(tasks=tasks, net=SilentNet(asyncio.get_running_loop())), ConnectionOptions())
+        asked = asyncio.ensure_future(peers.accepts("192.0.2.1", 9092)), asyncio.ensure_future(peers.refuses("h", 1))
+        await asyncio.sleep(0)
+        tasks.advance(3_000)
+        assert await asyncio.wait_for(asyncio.gather(*asked), 10) == [None, False]
 
     run(scenario)
