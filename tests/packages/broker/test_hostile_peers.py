@@ -16,6 +16,7 @@ import pytest
 
 from moldau.broker.config.node_config import NodeConfig
 from moldau.broker.config.storage_format import format_storage
+from moldau.broker.controller.failure_detector import reaches_us
 from moldau.broker.network.peers import NotSpoken, Peers
 from moldau.broker.node import Node
 from moldau.client.connection import ConnectionOptions, connect
@@ -293,10 +294,13 @@ def test_an_address_that_says_nothing_is_not_waited_for_as_long_as_the_system_wo
 
     async def scenario() -> None:
         tasks = ManualTasks()
-        peers = Peers(manual_world(tasks=tasks, net=SilentNet(asyncio.get_running_loop())), ConnectionOptions())
-        asked = asyncio.ensure_future(peers.accepts("192.0.2.1", 9092)), asyncio.ensure_future(peers.refuses("h", 1))
+        world = manual_world(tasks=tasks, net=SilentNet(asyncio.get_running_loop()))
+        peers = Peers(world, ConnectionOptions())
+        asked = [peers.accepts("192.0.2.1", 9092), peers.refuses("192.0.2.1", 9092), reaches_us(world, (), "h", 9092)]
+        asking = asyncio.ensure_future(asyncio.gather(*asked))
+        await asyncio.sleep(0)
         await asyncio.sleep(0)
         tasks.advance(3_000)
-        assert await asyncio.wait_for(asyncio.gather(*asked), 10) == [None, False]
+        assert await asyncio.wait_for(asking, 10) == [None, False, False]
 
     run(scenario)
