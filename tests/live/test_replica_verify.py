@@ -11,7 +11,8 @@ from typing import Any
 import confluent_kafka
 
 from moldau import Cluster
-from moldau.client.admin import NewTopic, create_topics
+from moldau.client.admin import NewTopic, create_topics, delete_records
+from moldau.model import TopicPartition
 
 OK, FAILED, MISMATCH = 0, 1, 4
 
@@ -42,6 +43,10 @@ def test_replicas_are_compared_over_the_wire_and_in_folders(tmp_path: Path) -> N
         servers = ("--bootstrap-server", cluster.bootstrap_servers, "--topic", "orders", "--topic", "tables")
         assert verify(*servers) == (OK, [])
         assert len(verify(*servers, "--all", "--rate", "50MB")[1]) == 6
+        first = {TopicPartition("orders", 0): 100}
+        assert cluster.client().run(delete_records(cluster.client().client, first)) == dict.fromkeys(first, (0, 100))
+        compared = [row["compared_to"] for row in verify(*servers, "--all")[1] if row["partition"] == "orders-0"]
+        assert compared == [3_000] * 3, "a log that begins with a later offset is compared, too"
         leader = cluster.leader("orders", 0)
         other = next(id for id in (1, 2, 3) if id != leader)
         cluster.kill(other)

@@ -357,9 +357,16 @@ def _throttles(talk: Talk) -> Iterator[Finding]:
     if talk.ask(admin.reassignments)[1]:
         return
     places = [Resource(ResourceType.BROKER, str(id)) for id in _reachable(talk)]
+    of_all: set[str] = set()
     for place, (_, entries) in talk.ask(admin.describe_configs, places, keys=THROTTLES, synonyms=False).items():
         for key, entry in sorted(entries.items()):
-            if key in THROTTLES and entry.source in (ConfigSource.BROKER, ConfigSource.ALL_BROKERS):
-                what = f"{key} is {entry.value}, and nothing moves: replicas catch up no faster"
-                mend = f"`moldau config alter --broker {place.name} --unset {key} --yes`"
-                yield Finding(WARNING, f"broker {place.name}", what, mend)
+            if key not in THROTTLES or entry.source not in (ConfigSource.BROKER, ConfigSource.ALL_BROKERS):
+                continue
+            about, where = f"broker {place.name}", f"--broker {place.name}"
+            if entry.source == ConfigSource.ALL_BROKERS:
+                if key in of_all:
+                    continue
+                of_all.add(key)
+                about, where = "all brokers", "--all-brokers"
+            what = f"{key} is {entry.value}, and nothing moves: replicas catch up no faster"
+            yield Finding(WARNING, about, what, f"`moldau config alter {where} --unset {key} --yes`")

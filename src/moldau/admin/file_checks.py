@@ -27,6 +27,7 @@ from moldau.storage.errors import OldFormat
 from moldau.storage.folder import Folder
 from moldau.storage.names import parse_folder
 from moldau.storage.old_formats import refuse_old_formats
+from moldau.zookeeper.connect import parse_connect
 
 OF_NODES = frozenset({"process.roles", "node.id", "broker.id", "listeners", "log.dirs", "log.dir", "zookeeper.connect"})
 """A file with any of these is a node's."""
@@ -188,14 +189,14 @@ def _network(config: NodeConfig) -> Iterator[Finding]:
             ERROR, "controller.quorum.voters", what, "the same list, with all controllers, is in every node's file"
         )
     if config.on_zookeeper:
-        servers = str(config["zookeeper.connect"]).partition("/")[0].split(",")
+        servers = parse_connect(config["zookeeper.connect"]).hosts
         down = [
-            one
-            for one in servers
-            if _why_not(one.rpartition(":")[0] or one, int(one.rpartition(":")[2] or 2181)) is not None
+            f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            for host, port in servers
+            if _why_not(host, port) is not None
         ]
         if down:
-            severity = ERROR if len(down) > len(servers) // 2 else WARNING
+            severity = ERROR if 2 * len(down) >= len(servers) else WARNING  # more than half must be there
             yield Finding(
                 severity, "zookeeper.connect", f"cannot be reached from here: {some(down)}", "start ZooKeeper there"
             )

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", "value", "hex")
 COLUMNS = ("timestamp", "topic", "partition", "offset", "key", "headers", "value")
 DUMP_WIDTH = 16
+NO_TIMESTAMP = -1
+"""What stands for the timestamp of a record that has none."""
 
 
 class RecordToWrite(NamedTuple):
@@ -151,7 +153,7 @@ def read_json(line: bytes) -> RecordToWrite:
         _data(given, "value"),
         [(_text(one, "key"), _data(one, "value")) for one in headers],
         _number(given, "partition"),
-        _number(given, "timestamp"),
+        None if given.get("timestamp") == NO_TIMESTAMP else _number(given, "timestamp"),
     )
 
 

@@ -169,6 +169,14 @@ def _are_led(talk: Talk, names: list[str], count: int = 1) -> bool:
     )
 
 
+def _are_gone(talk: Talk, names: list[str]) -> bool:
+    """Whether no broker that answers knows these topics; not when none answers."""
+    from moldau.model import Code
+
+    seen = _seen_by_all(talk, names)
+    return bool(seen) and all(one.error_code != Code.NONE for one in seen)
+
+
 def _seen_by_all(talk: Talk, names: list[str]) -> list[MetadataResponse.MetadataResponseTopic]:
     """The topics as every broker that answers has them now: each learns of a change in its own time."""
     from moldau.client.client import ForNode
@@ -353,7 +361,6 @@ def delete(
     """
     from moldau.admin.advice import is_going
     from moldau.client import admin
-    from moldau.model import Code
 
     wanted = list(dict.fromkeys(names))
     with Talk(bootstrap) as talk:
@@ -380,7 +387,7 @@ def delete(
         _all_well({n: o for n, o in outcomes.items() if not (options["wait"] and is_going(o.message))}, {})
         if options["wait"]:
             wait_until(
-                lambda: all(one.error_code != Code.NONE for one in _seen_by_all(talk, list(known))),
+                lambda: _are_gone(talk, list(known)),
                 options["timeout_s"],
                 "no broker knows it any more",
                 since_s=began_s,

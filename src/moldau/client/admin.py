@@ -477,7 +477,8 @@ def _who_knows(resources: Collection[Resource]) -> dict[Target, list[Resource]]:
 def _who_writes(resources: Collection[Resource]) -> dict[Target, list[Resource]]:
     """Who changes them where controllers are asked: the active one, but for loggers, which each node has of its own."""
     loggers = [one for one in resources if one.type is ResourceType.BROKER_LOGGER]
-    return {CONTROLLER: [one for one in resources if one not in loggers], **_who_knows(loggers)}
+    others = [one for one in resources if one.type is not ResourceType.BROKER_LOGGER]
+    return {**({CONTROLLER: others} if others else {}), **_who_knows(loggers)}
 
 
 def _entry(config: DescribeConfigsResponse.DescribeConfigsResourceResult) -> ConfigEntry:

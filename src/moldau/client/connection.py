@@ -367,8 +367,8 @@ async def connect(world: World, host: str, port: int, options: ConnectionOptions
     """
     connection = Connection(world, options)
     try:
-        await _within(world, options.connect_timeout_ms, world.net.connect(host, port, connection))
-        connection.versions = await _within(
+        await within(world, options.connect_timeout_ms, world.net.connect(host, port, connection))
+        connection.versions = await within(
             world, options.connect_timeout_ms, shake_hands(connection, options, connection.peer)
         )
     except BaseException:
@@ -377,7 +377,7 @@ async def connect(world: World, host: str, port: int, options: ConnectionOptions
     return connection
 
 
-async def _within(world: World, limit_ms: int, work: Coroutine[object, object, T]) -> T:
+async def within(world: World, limit_ms: int, work: Coroutine[object, object, T]) -> T:
     """``work``, given up after ``limit_ms`` with RequestTimedOut."""
     task = asyncio.ensure_future(work)
     late = False
@@ -406,4 +406,4 @@ def _again(error: Exception) -> Exception:
     return ConnectionError(*error.args)
 
 
-__all__ = ["Connection", "ConnectionOptions", "RequestTimedOut", "UnsupportedApi", "connect"]
+__all__ = ["Connection", "ConnectionOptions", "RequestTimedOut", "UnsupportedApi", "connect", "within"]

@@ -112,9 +112,14 @@ class _FileHandler(logging.Handler):
 
     def _tell_repeated(self, record: logging.LogRecord) -> None:
         if count := self._repeated.end(record):
-            text = f"{count} more lines like this one were left out within {WINDOW_S:g} s: {record.getMessage()}"
-            told = log_record(record.name, record.levelno, record.pathname, record.lineno, text, (), None)
-            self._writer.put(self._file, self.format(told))
+            try:
+                text = f"{count} more lines like this one were left out within {WINDOW_S:g} s: {record.getMessage()}"
+                told = log_record(record.name, record.levelno, record.pathname, record.lineno, text, (), None)
+                line = self.format(told)
+            except Exception:  # as for the lines themselves; this is the thread that writes all of them
+                self.handleError(record)
+                return
+            self._writer.put(self._file, line)
 
 
 def start_logs(

@@ -41,6 +41,10 @@ REMOVED_S = 60
 the file under its readers when it is removed."""
 
 
+MAPPED = "::ffff:"
+"""What the address of a client of IPv4 begins with at a socket of IPv6."""
+
+
 class SendfileProtocol(asyncio.BufferedProtocol):
     """The loop's protocol, and the receiver's transport, of one connection."""
 
@@ -63,7 +67,7 @@ class SendfileProtocol(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
-        self._peername = transport.get_extra_info("peername")  # uvloop raises ValueError once it is closed
+        self._peername = _plain(transport.get_extra_info("peername"))  # uvloop raises ValueError once it is closed
         self._receiver.connection_made(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -264,3 +268,10 @@ class SendfileProtocol(asyncio.BufferedProtocol):
             if handle is not None:
                 handle.cancel()
         self._look = self._next = None
+
+
+def _plain(peername: Any) -> Any:  # Any: as the loop has it
+    """The same, of a client of IPv4 as any socket of IPv4 has it, and Java any: limits and quotas go by addresses."""
+    if isinstance(peername, tuple) and str(peername[0]).startswith(MAPPED) and "." in peername[0]:
+        return peername[0].removeprefix(MAPPED), peername[1]
+    return peername

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any  # doubles stand for a session and a consumer
+from unittest.mock import AsyncMock
 
 import pytest
 from hypothesis import given
@@ -25,13 +26,16 @@ from moldau.admin.classic.record_reader import Reader
 from moldau.client.client import Unreachable
 from moldau.client.consumer import Chunk, ConsumerOptions
 from moldau.client.feeding import FeedOptions
+from moldau.client.partitioner import partition_of
 from moldau.client.reading import Fetched
+from moldau.client.view import Topic
+from moldau.client.writing import BatchOutcome
 from moldau.model import Code, TopicPartition
-from moldau.wire.batch import Record
+from moldau.wire.batch import Record, records
 from moldau.wire.records.framing import pack_metadata
 from moldau.wire.records.metadata import ClientQuotaRecord
-from tests.packages.admin.doubles import Driven
-from tests.packages.doubles import TimeModule
+from tests.packages.admin.doubles import ClientDouble, Driven
+from tests.packages.doubles import UNUSED, TimeModule
 
 JAVA = "org.apache.kafka.common.serialization."
 
@@ -178,6 +182,42 @@ def test_a_record_that_is_larger_than_a_request_is_refused(capsys: pytest.Captur
     sender(max_request_size="96").add(RecordLine(b"k", b"x", (("a", b"bc"), ("d", None))), sync=True)
     with pytest.raises(JavaError):
         sender(max_request_size="93").add(RecordLine(b"k", b"x", (("a", b"bc"), ("d", None))), sync=True)
+
+
+def test_of_lines_that_are_refused_those_are_named_and_all_others_are_sent(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those for other partitions than a refused line were left out, and so was whatever came behind it in its own."""
+    written: list[tuple[int, bytes | None]] = []
+
+    async def known(*_: object) -> None:
+        """The topic is there."""
+
+    async def produce(_: object, target: TopicPartition, data: bytes, **__: object) -> BatchOutcome:
+        if len(data) > 200:
+            return BatchOutcome(Code.MESSAGE_TOO_LARGE)
+        written.extend((target.partition, one.value) for one in records(data))
+        return BatchOutcome(Code.NONE)
+
+    monkeypatch.setattr("moldau.admin.classic.console_producer.await_topic", known)
+    monkeypatch.setattr("moldau.client.feeding.produce", produce)
+    monkeypatch.setattr("moldau.client.feeding.producer_id", AsyncMock(return_value=(7, 0)))
+    console = sender()
+    client = ClientDouble([1])
+    client.view.topics["one"] = Topic("one", bytes(16), dict.fromkeys(range(2), UNUSED))
+    monkeypatch.setattr(Sent, "cluster", Driven(client))
+    console.feed.client = client
+    lines = [(b"a", bytes(300)), (b"a", b"x"), (b"d", b"y"), (b"a", b"z")]
+    assert partition_of(b"a", 2) < partition_of(b"d", 2)
+    for key, value in lines:
+        console.add(RecordLine(key, value), sync=False)
+    console.flush()
+    assert written == [(0, b"x"), (0, b"z"), (1, b"y")]
+    (said,) = capsys.readouterr().err.splitlines()
+    assert "key: 1 bytes, value: 300 bytes with error" in said
+    console.add(RecordLine(b"a", bytes(300)), sync=True)
+    with pytest.raises(JavaError, match="RecordTooLarge"):
+        console.flush_or_fail()
 
 
 class Group:

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from moldau.admin import cluster_checks
+from moldau.admin import file_checks as file_checks_module
 from moldau.admin.cli import cli
-from moldau.admin.cluster_checks import _features, _leaders, _partitions, _placement, _undecided, _without_log
+from moldau.admin.cluster_checks import (
+    _features,
+    _leaders,
+    _partitions,
+    _placement,
+    _throttles,
+    _undecided,
+    _without_log,
+)
 from moldau.admin.file_checks import file_checks
 from moldau.admin.findings import ERROR, NOTE, WARNING, some
 from moldau.admin.partition_states import AT_MIN, FILTERS, OFFLINE, OK, UNDER, UNDER_MIN, PartitionHealth, worst
 from moldau.admin.perf import percentile
 from moldau.broker.config.storage_format import read_meta
+from moldau.client import admin
+from moldau.client.admin import ConfigEntry, ConfigSource, Resource
 from moldau.client.features import Features
 from moldau.model import NO_UUID, TopicPartition, uuid_text
 from moldau.runtime.disk import RealDisk
@@ -156,6 +169,31 @@ def test_a_metadata_log_that_was_removed_is_missed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("connect", "alive", "severity", "told"),
+    [
+        ("localhost", {("localhost", 2181)}, None, ""),
+        ("[::1]:2182,localhost:2181/kafka", {("::1", 2182), ("localhost", 2181)}, None, ""),
+        ("a:1,b,c:3", {("a", 1), ("c", 3)}, WARNING, "b:2181"),
+        ("a:1,b:2,[::1]:3", {("a", 1)}, ERROR, "b:2, [::1]:3"),
+        ("a:1,b:2", {("a", 1)}, ERROR, "b:2"),
+    ],
+    ids=["no port", "IPv6", "one of three", "two of three", "one of two"],
+)
+def test_servers_of_zookeeper_are_looked_for_where_a_node_looks_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connect: str, alive: set[tuple[str, int]],
+    severity: str | None, told: str,
+) -> None:  # fmt: skip
+    """An address without a port, which is 2181, ended the doctor with a traceback, one of IPv6 was never reached, and
+    one of two servers was taken for a majority."""
+    monkeypatch.setattr(file_checks_module, "_why_not", lambda host, port: None if (host, port) in alive else "refused")
+    file = tmp_path / "server.properties"
+    file.write_text(f"broker.id=1\nzookeeper.connect={connect}\nlog.dirs={tmp_path / 'data'}\n")
+    said = [one for one in file_checks(str(file))[0] if one.about == "zookeeper.connect"]
+    expected = [] if severity is None else [(severity, f"cannot be reached from here: {told}")]
+    assert [(one.severity, one.what) for one in said] == expected
+
+
+@pytest.mark.parametrize(
     ("text", "says"),
     [
         ("node.id=x\nprocess.roles=broker", "node.id"),
@@ -216,3 +254,23 @@ def test_nobody_is_told_to_wait_for_a_broker_that_is_down(alive: set[int], mend:
     found = [one for one in _partitions(talk, [part([1, 2])]) if one.about == "t-0"]
     assert [one.what for one in found] == ["1 partition has replicas that are not in sync"]
     assert found[0].mend.startswith(mend)
+
+
+@pytest.mark.parametrize(
+    ("source", "mends"),
+    [(ConfigSource.BROKER, ["--broker 1", "--broker 2"]), (ConfigSource.ALL_BROKERS, ["--all-brokers"])],
+)
+def test_a_throttle_that_was_left_behind_is_taken_away_where_it_was_set(
+    monkeypatch: pytest.MonkeyPatch, source: ConfigSource, mends: list[str]
+) -> None:
+    """One of all brokers was to be taken away from each of them, which changes nothing."""
+    monkeypatch.setattr(cluster_checks, "_reachable", lambda talk: [1, 2])
+    key = cluster_checks.THROTTLES[0]
+    entry = ConfigEntry(key, "1000", source, False, False, None, ())
+
+    class Talk(TalkDouble):
+        def ask(self, work: object, places: Sequence[Resource] = (), **_: object) -> Any:  # Any: of either call
+            return (None, {}) if work is admin.reassignments else {place: (None, {key: entry}) for place in places}
+
+    found = list(_throttles(Talk()))
+    assert [one.mend for one in found] == [f"`moldau config alter {where} --unset {key} --yes`" for where in mends]

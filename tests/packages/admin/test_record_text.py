@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
 
-from moldau.admin.record_text import readable
+from moldau.admin.record_text import RecordToWrite, as_json, read_json, readable
 from moldau.client.reading import Fetched, UnreadableBatch, visible
 from moldau.model import Code, TopicPartition
 from moldau.wire import batch
+from moldau.wire.batch import Record
 from moldau.wire.compression import Codec
 from moldau.wire.crc import crc32c
 
@@ -50,3 +52,9 @@ def test_a_command_ends_at_it_in_one_line_that_says_how_to_go_on(capsys: pytest.
     (line,) = capsys.readouterr().err.splitlines()
     assert "orders-3: the batch of offsets 1 to 2" in line
     assert "`moldau consume orders:3 --from 3`" in line
+
+
+def test_a_record_without_a_timestamp_is_read_back() -> None:
+    """Messages of v0 have none, which is -1 as in Kafka: it was refused as no number that a record can have."""
+    line = json.dumps(as_json(TopicPartition("t", 0), Record(5, -1, b"k", b"v", []))).encode()
+    assert read_json(line) == RecordToWrite(b"k", b"v", [], 0, None)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import pytest
 
 from moldau.admin.replica_check.wire import Silent, verify
 from moldau.client.client import Client
+from moldau.client.reading import EARLIEST, Offset
 from moldau.client.sync import Cluster
 from moldau.client.view import Partition, View
 from moldau.clusterdata.replica_check.comparing import ReplicaVerdict
@@ -37,8 +38,13 @@ class AnsweringClient(Client):
 class Brokers(Cluster):
     """A cluster of such a client, in which nothing waits."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: Answer, earliest: int = 0) -> None:
         self.client: AnsweringClient = AnsweringClient(answer)
+        self.earliest = earliest
+
+    def offsets(self, asked: Mapping[TopicPartition, int], *, isolation: int = 0) -> dict[TopicPartition, Offset]:
+        assert set(asked.values()) == {EARLIEST}
+        return dict.fromkeys(asked, Offset(Code.NONE, self.earliest))
 
     def run(self, work: Coroutine[Any, Any, FetchResponse]) -> FetchResponse:
         try:
@@ -111,6 +117,40 @@ def test_an_error_in_place_of_records_is_told_as_what_it_is(code: Code, verdict:
         return response
 
     assert verdicts(Brokers(answer), 0, {}) == [ReplicaVerdict.OK, verdict]
+
+
+def from_five(request: FetchRequest, data: bytes) -> FetchResponse:
+    """What a broker answers whose log begins at offset 5, and ends at 6."""
+    (asked,) = request.topics[0].partitions
+    response = empty()
+    part = response.responses[0].partitions[0]
+    if not 5 <= asked.fetch_offset <= 6:  # as brokers of both kinds tell it
+        part.error_code, part.high_watermark, part.log_start_offset = Code.OFFSET_OUT_OF_RANGE, -1, -1
+        return response
+    part.high_watermark, part.log_start_offset = 6, 5
+    part.records = data if asked.fetch_offset == 5 else b""
+    return response
+
+
+@pytest.mark.parametrize(("other", "verdict"), [(b"a", ReplicaVerdict.OK), (b"b", ReplicaVerdict.DIVERGED)])
+def test_a_log_whose_first_records_are_deleted_is_compared_from_where_it_begins(
+    other: bytes, verdict: ReplicaVerdict
+) -> None:
+    """Nothing of it was compared, and all of its replicas were said to be well."""
+    data = {1: build([(0, None, b"a", ())], base_offset=5), 2: build([(0, None, other, ())], base_offset=5)}
+    brokers = Brokers(lambda broker, request: from_five(request, data[broker]), earliest=5)
+    assert verdicts(brokers, 0, {}) == [ReplicaVerdict.OK, verdict]
+
+
+@pytest.mark.parametrize("code", [Code.OFFSET_OUT_OF_RANGE, Code.UNKNOWN_SERVER_ERROR])
+def test_replicas_of_which_the_leader_does_not_say_up_to_where_are_not_said_to_be_well(code: Code) -> None:
+    def answer(broker: int, request: FetchRequest) -> FetchResponse:
+        response = empty()
+        part = response.responses[0].partitions[0]
+        part.error_code, part.high_watermark, part.log_start_offset = code, -1, -1
+        return response
+
+    assert verdicts(Brokers(answer), 0, {}) == [ReplicaVerdict.UNREACHABLE, ReplicaVerdict.UNREACHABLE]
 
 
 def kept(records: list[tuple[int, bytes]]) -> bytes:

@@ -9,6 +9,8 @@ from click.testing import CliRunner
 
 from moldau.admin.cli import cli
 from moldau.admin.storage import storage
+from moldau.broker.config.storage_format import parse_controllers
+from moldau.model import uuid_bytes
 
 ID = "MkU3OEVBNTcwNTJENDM2Qg"
 KRAFT = """\
@@ -61,6 +63,29 @@ def test_a_folder_that_is_named_twice_is_one(tmp_path: Path) -> None:
     said = CliRunner().invoke(storage, ["format", "-t", ID, "-c", str(file), "--standalone"])
     assert said.exit_code == 0, said.output
     assert said.output.count("Formatting") == 1, said.output
+
+
+@pytest.mark.parametrize(
+    "named",
+    [f"1@h:65536:{ID}", f"-1@h:9093:{ID}", f"1@:9093:{ID}", f"2147483648@h:9093:{ID}", f"{MEMBER},{MEMBER}",
+     f"1@[::1:9093:{ID}", "1@h:9093:short", "1@h:9093"],
+)  # fmt: skip
+def test_controllers_that_could_not_vote_are_refused_and_nothing_written(tmp_path: Path, named: str) -> None:
+    """A port above 65,535 ended with a traceback, half of the folder written; the others were taken."""
+    folder, file = tmp_path / "data", tmp_path / "server.properties"
+    file.write_text((KRAFT + "controller.quorum.bootstrap.servers=127.0.0.1:9093\n").format(folder=folder))
+    said = CliRunner().invoke(storage, ["format", "-t", ID, "-c", str(file), "--initial-controllers", named])
+    assert (said.exit_code, type(said.exception)) == (1, SystemExit), said.output
+    assert "Invalid value" in said.output
+    assert not folder.exists()
+
+
+def test_a_controller_at_an_address_of_ipv6_is_known_by_it() -> None:
+    """It was known by the address in brackets, which is none that can be connected to."""
+    assert parse_controllers(f"1@[::1]:9093:{ID},2@h:0:{ID}") == [
+        (1, "::1", 9093, uuid_bytes(ID)),
+        (2, "h", 0, uuid_bytes(ID)),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from pathlib import Path
 
 import pytest
 
 from moldau.broker.config.node_config import NodeConfig
-from moldau.broker.config.storage_format import FormatRefused, format_storage
+from moldau.broker.config.storage_format import (
+    BOOTSTRAP,
+    FIRST_SNAPSHOT,
+    METADATA_FOLDER,
+    FormatRefused,
+    format_storage,
+    standalone,
+)
 from moldau.model.ids import uuid_text
 from moldau.runtime.disk import RealDisk
 from moldau.runtime.world import RealRandom
@@ -56,3 +64,30 @@ def test_a_folder_whose_file_is_damaged_is_named(tmp_path: Path) -> None:
     (tmp_path / "b" / META).write_bytes(b"version=1\n")
     with pytest.raises(FormatRefused, match=f"{tmp_path / 'b' / META}: version, cluster.id and node.id are expected"):
         again(tmp_path)
+
+
+class FailingDisk(RealDisk):
+    """A disk that has no room for one file."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def write_atomic(self, path: str, data: bytes) -> None:
+        if path.endswith(self.name):
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+        super().write_atomic(path, data)
+
+
+@pytest.mark.parametrize("name", [BOOTSTRAP, FIRST_SNAPSHOT, META])
+def test_formatting_that_was_cut_off_is_done_by_the_next_call(tmp_path: Path, name: str) -> None:
+    """The folder counted as formatted without its first voters: the node never had any, whatever was called again."""
+    given = {**config(tmp_path).given, "controller.quorum.bootstrap.servers": "127.0.0.1:9093"}
+    del given["controller.quorum.voters"]
+    node = NodeConfig(given)
+    voters = standalone(node, RealRandom())
+    with pytest.raises(OSError, match="No space left"):
+        format_storage(node, OURS, FailingDisk(name), RealRandom(), voters=voters)
+    assert format_storage(node, OURS, RealDisk(), RealRandom(), voters=voters) == list(node.log_dirs)
+    assert (tmp_path / "a" / BOOTSTRAP).exists()
+    assert (tmp_path / "a" / METADATA_FOLDER / FIRST_SNAPSHOT).exists()

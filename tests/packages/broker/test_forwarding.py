@@ -12,16 +12,19 @@ import pytest
 
 from moldau.broker.api import CONTROLLER
 from moldau.broker.api.forwarding import forward
+from moldau.broker.api.refusing import refused_as_a_whole
 from moldau.broker.controller import channel
 from moldau.broker.controller.channel import NodeToControllerChannel
 from moldau.broker.metadata.cache import MetadataCache
 from moldau.broker.network.peers import PASSED_ON, Peers
 from moldau.broker.rate_limited_log import LINES, PERIOD_MS, RateLimitedLog
 from moldau.client.connection import ConnectionOptions
+from moldau.controller.replies import Refused
 from moldau.model import Code
 from moldau.runtime.world import real_world
 from moldau.wire.frames import read_response_body, request_frame
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest, CreateTopicsResponse
+from moldau.wire.messages.k20_delete_topics import DeleteTopicsRequest
 from moldau.wire.messages.k63_broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from tests.packages.broker.context import ContextValue, OpenConnection
 from tests.packages.broker.data_cluster import run, until
@@ -189,3 +192,16 @@ def test_a_line_that_anybody_can_cause_is_written_a_few_times_and_then_counted()
     clock.now_ms = PERIOD_MS
     assert seldom.more() == " (3 more such lines were left out)"
     assert seldom.more() == ""
+
+
+def test_a_deletion_that_is_refused_as_a_whole_is_told_once_of_each_topic() -> None:
+    """A topic that was asked for wrongly was answered twice, once as if it were to be asked for again."""
+    named = DeleteTopicsRequest.DeleteTopicState
+    wrong, right = named(name="t", topic_id=bytes([1]) * 16), named(name="u")
+    request, refused = DeleteTopicsRequest(topics=[wrong, right]), Refused(Code.NOT_CONTROLLER)
+    node = broker_services(plane=PlaneDouble())
+    answer = asyncio.run(refused_as_a_whole(node, request, ContextValue(api_version=6), refused))
+    assert [(one.name, one.error_code) for one in answer.responses] == [
+        ("t", Code.NOT_CONTROLLER),
+        ("u", Code.NOT_CONTROLLER),
+    ]

@@ -16,14 +16,15 @@ import pytest
 
 from moldau.broker.config.node_config import NodeConfig
 from moldau.broker.config.storage_format import format_storage
+from moldau.broker.controller.failure_detector import reaches_us
 from moldau.broker.network.peers import NotSpoken, Peers
 from moldau.broker.node import Node
 from moldau.client.connection import ConnectionOptions, connect
 from moldau.cluster.nodes import free_ports
 from moldau.model import Code
-from moldau.ports import World
+from moldau.ports import Receiver, Transport, World
 from moldau.runtime.disk import RealDisk
-from moldau.runtime.world import RealRandom, real_world
+from moldau.runtime.world import RealNet, RealRandom, real_world
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest
 from moldau.wire.messages.k22_init_producer_id import InitProducerIdRequest
@@ -35,6 +36,7 @@ from moldau.wire.records import metadata as records
 from moldau.wire.schema import Message
 from tests.packages.broker.data_cluster import TOPIC, TOPIC_ID, DataCluster, batch, run, until
 from tests.packages.broker.hostile_peer import HostilePeer
+from tests.packages.doubles import ManualTasks, manual_world
 
 CLUSTER_ID = "Z5vVXEQ4SKqk8vTQ4jAHSg"
 HOSTILE, OURS = 101, 1
@@ -275,5 +277,30 @@ def test_what_is_no_address_is_nobody_there(host: str) -> None:
         with pytest.raises(OSError):
             await Peers(world, ConnectionOptions()).ask(host, 9092, CreateTopicsRequest())
         assert not await Peers(world, ConnectionOptions()).refuses(host, 9092)
+
+    run(scenario)
+
+
+class SilentNet(RealNet):
+    """A network in which nobody says whether he is there."""
+
+    async def connect(self, host: str, port: int, receiver: Receiver) -> Transport:
+        waiting: asyncio.Future[Transport] = asyncio.get_running_loop().create_future()
+        return await waiting
+
+
+def test_an_address_that_says_nothing_is_not_waited_for_as_long_as_the_system_would() -> None:
+    """A broker that took the place of one whose machine was gone was let in two minutes later, or gave up."""
+
+    async def scenario() -> None:
+        tasks = ManualTasks()
+        world = manual_world(tasks=tasks, net=SilentNet(asyncio.get_running_loop()))
+        peers = Peers(world, ConnectionOptions())
+        asked = [peers.accepts("192.0.2.1", 9092), peers.refuses("192.0.2.1", 9092), reaches_us(world, (), "h", 9092)]
+        asking = asyncio.ensure_future(asyncio.gather(*asked))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        tasks.advance(3_000)
+        assert await asyncio.wait_for(asking, 10) == [None, False, False]
 
     run(scenario)

@@ -191,3 +191,18 @@ def test_a_copy_whose_directory_fails_leaves_its_replica_alone(tmp_path: Path) -
             assert cluster.brokers[0].replica().key == (TOPIC_ID, 0)
 
     run(work)
+
+
+def test_a_directory_whose_disk_does_not_tell_its_size_costs_no_answer_about_the_others(tmp_path: Path) -> None:
+    """The client's connection was closed, whenever it asked."""
+
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1, log_dirs=two(tmp_path)) as cluster:
+            node = services(cluster.brokers[0])
+            (tmp_path / "two").rename(tmp_path / "gone")
+            answer = k35_describe_log_dirs.handle(node, DescribeLogDirsRequest(topics=None), ContextValue())
+            (tmp_path / "gone").rename(tmp_path / "two")
+            told = {Path(dir.log_dir).name: (dir.error_code, dir.total_bytes > 0) for dir in answer.results}
+            assert told == {"one": (Code.NONE, True), "two": (Code.KAFKA_STORAGE_ERROR, False)}
+
+    run(work)

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -214,6 +215,46 @@ def test_a_flood_of_one_warning_is_cut_and_counted() -> None:
     assert repeated.passes(record(7)), "the window is over"
     now = WINDOW_S + 1
     assert all(repeated.passes(record(number)) for number in range(3)), "and so is that one"
+
+
+def test_a_window_that_ends_while_its_next_line_comes_does_not_silence_that_line_for_good() -> None:
+    """Another thread ends it: the line was counted on in a window whose end nobody was going to tell any more."""
+    repeated = Repeated(lambda: 0.0, burst=3)
+    for number in range(5):
+        repeated.passes(record(number))
+
+    class EndedMeanwhile(dict[tuple[str, int], tuple[float, int]]):
+        def get(self, site: Any, default: Any = None) -> Any:  # Any: as dict has it
+            found = super().get(site, default)
+            ending.start()
+            ending.join(0.1)  # of a window that is looked at, the end waits
+            return found
+
+    ending, before = threading.Thread(target=repeated.end, args=(record(5),)), repeated._seen
+    repeated._seen = EndedMeanwhile(before)
+    repeated.passes(record(5))
+    ending.join(PATIENCE_S)
+    repeated._seen = dict(repeated._seen)
+    assert repeated.passes(record(6)), "a new window has begun"
+
+
+def test_a_line_that_did_not_pass_in_a_window_that_has_ended_is_not_asked_about_in_vain() -> None:
+    """The question raised KeyError out of whatever had logged the line."""
+    repeated = Repeated(lambda: 0.0, burst=1)
+    assert [repeated.passes(record(number)) for number in range(3)] == [True, False, False]
+    repeated.end(record(2))
+    assert not repeated.begins_to_count(record(2))
+
+
+def test_a_line_that_cannot_be_formatted_ends_no_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "WINDOW_S", 0.01)
+    logs.start_logs(str(tmp_path))
+    for _ in range(300):
+        logging.getLogger("moldau.server").warning("%d bad requests", "many")
+    (writer,) = logs._writers
+    called = threading.Event()
+    writer.call_later(0.02, called.set)  # behind what tells of those that were left out
+    assert called.wait(PATIENCE_S)
 
 
 def test_findings_of_a_recovery_are_told_one_by_one() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from moldau.model.ids import uuid_text
 from moldau.ports import Pool
-from moldau.runtime.world import RealNet, RealRandom, RealTasks
+from moldau.runtime.world import RealNet, RealRandom, RealTasks, new_loop
 
 
 def test_no_id_is_drawn_that_a_command_line_would_take_for_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,6 +93,39 @@ def test_every_address_of_both_families_is_bound_by_two_colons() -> None:
     if not socket.has_dualstack_ipv6():
         pytest.skip("this machine has no IPv6")
     assert asyncio.run(connected()) == ["127.0.0.1", "::1"]
+
+
+@pytest.mark.parametrize("new", [asyncio.new_event_loop, new_loop], ids=["asyncio", "as nodes"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_a_client_has_the_address_that_it_knows_itself_by_where_every_address_is_bound(
+    new: Callable[[], asyncio.AbstractEventLoop], host: str
+) -> None:
+    """One of IPv4 was ::ffff:127.0.0.1, to which no limit and no quota of its address applied."""
+
+    async def peers() -> list[object]:
+        loop = asyncio.get_running_loop()
+        came: asyncio.Future[object] = loop.create_future()
+
+        class Heard(Nothing):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                came.set_result(transport.get_extra_info("peername"))
+
+        net = RealNet(loop)
+        listener = await net.listen("::", 0, Heard)
+        try:
+            transport = await net.connect(host, listener.port, Nothing())
+            ours = transport.get_extra_info("sockname")
+            found = await came
+            transport.abort()
+            return [ours, found]
+        finally:
+            listener.close()
+
+    if not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no IPv6")
+    with asyncio.Runner(loop_factory=new) as runner:
+        ours, found = runner.run(peers())
+    assert found == ours
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])

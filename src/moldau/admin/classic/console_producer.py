@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from moldau.admin.classic.client_topics import await_topic
 from moldau.admin.classic.console_producer_options import ABOUT, OPTIONS
@@ -198,7 +198,8 @@ class _Sender:
         """Send what has gathered; what goes wrong is logged."""
         waiting = self._waiting
         try:
-            self._send()
+            for lines, error in self._send():
+                self._log(lines, error)
         except JavaError as error:
             self._log(waiting, error)
 
@@ -211,28 +212,34 @@ class _Sender:
     def flush_or_fail(self) -> None:
         """Send what has gathered; what goes wrong is raised."""
         try:
-            self._send()
+            for _, error in self._send():
+                raise error
         except JavaError as error:
             raise executed(error) from None
 
-    def _send(self) -> None:
+    def _send(self) -> Iterator[tuple[Sequence[RecordLine], JavaError]]:
+        """Send what has gathered: lines that are refused, and why. JavaError when nothing more can be sent."""
         waiting, self._waiting, self._bytes = self._waiting, [], 0
         if not waiting:
             return
         cluster = self.session.cluster
         cluster.run(await_topic(cluster.client, self.topic, self._block_ms))
+        left: dict[int, list[RecordLine]] = {}
         for line in waiting:
-            self.feed.add(line.key, line.value, line.headers)
-        try:
-            self.session.cluster.run(self.feed.flush())
-        except NotWritten as error:
-            raise kafka_error(error.code, error.message) from None
-        except Refused as error:
-            raise kafka_error(error.code) from None
-        except UnsupportedApi as error:
-            raise JavaError(f"{PACKAGE}UnsupportedVersionException", str(error)) from None
-        except OSError as error:
-            raise timed_out(str(error)) from None
+            left.setdefault(self.feed.add(line.key, line.value, line.headers), []).append(line)
+        while self.feed.waiting:
+            try:
+                cluster.run(self.feed.flush())
+            except NotWritten as error:
+                lines, after = left[error.partition.partition], error.place + error.count
+                yield lines[error.place : after], kafka_error(error.code, error.message)
+                del lines[:after]
+            except Refused as error:
+                raise kafka_error(error.code) from None
+            except UnsupportedApi as error:
+                raise JavaError(f"{PACKAGE}UnsupportedVersionException", str(error)) from None
+            except OSError as error:
+                raise timed_out(str(error)) from None
 
 
 def _size(data: bytes | None) -> str:

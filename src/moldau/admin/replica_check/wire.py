@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from moldau.client.client import ForNode
-from moldau.client.reading import FetchOptions, fetch_request, fetch_version_bound
+from moldau.client.reading import EARLIEST, FetchOptions, fetch_request, fetch_version_bound
 from moldau.client.sync import Cluster
 from moldau.client.view import Partition
 from moldau.clusterdata.replica_check.comparing import (
@@ -186,11 +186,21 @@ def verify(
     remotes = {id: Remote(cluster, partition, id, pace, silent) for id in known.replicas}
     failed: dict[int, ReplicaFinding] = {}
     starts, until = [0], 0
+    begin: int | None = None
     for id, remote in remotes.items():
         try:
             part = remote.fetch(0, FIRST)
+            if part.error_code == Code.OFFSET_OUT_OF_RANGE:  # such an answer does not say where its log begins
+                begin = _first_offset(cluster, partition) if begin is None else begin
+                part = remote.fetch(begin, FIRST)
+                starts.append(begin)
             starts.append(part.log_start_offset)
-            until = part.high_watermark if id == known.leader else until
+            if id == known.leader:
+                if part.high_watermark < 0:
+                    raise ReplicaUnreadable(
+                        ReplicaFinding(id, ReplicaVerdict.UNREACHABLE, begin, Code(part.error_code).name)
+                    )
+                until = part.high_watermark
         except ReplicaUnreadable as error:
             failed[id] = error.finding
     if known.leader not in remotes or known.leader in failed:
@@ -211,6 +221,15 @@ def verify(
         for finding in found:
             failed[finding.replica] = remotes[finding.replica].failed or finding
     return [failed[id] for id in known.replicas]
+
+
+def _first_offset(cluster: Cluster, partition: TopicPartition) -> int:
+    """Where the leader's log begins; 0 when nobody says."""
+    try:
+        found = cluster.offsets({partition: EARLIEST})[partition]
+    except OSError:
+        return 0
+    return max(found.offset, 0)
 
 
 def _reaching(finding: ReplicaFinding, reached: int, until: int) -> ReplicaFinding:

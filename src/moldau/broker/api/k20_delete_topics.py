@@ -68,7 +68,7 @@ async def control(
     refused = whole(reply)
     if refused is not None:
         answer.throttle_time_ms = mutations.done([refused[0]] * len(mutations.admitted))
-        answer.responses += [_error(topic, *refused) for topic in topics]
+        answer.responses = [_error(topic, *refused) for topic in topics]
         return answer
     answer.throttle_time_ms = mutations.done([item.problem.code for item in reply.topics])
     marked = await _wait_for_deletion(node, request.timeout_ms, reply.topics)

@@ -3,6 +3,7 @@ their way there, free space (KIP-113, KIP-827)."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Generator
 
 from moldau.broker.loop import at_once_or_in_slices, by_topic_in_slices, each_in_slices
@@ -11,6 +12,8 @@ from moldau.broker.services import BrokerServices
 from moldau.model import Code, TopicPartition
 from moldau.storage import Log, LogDir, LogDirs
 from moldau.wire.messages.k35_describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+
+log = logging.getLogger(__name__)
 
 Answer = DescribeLogDirsResponse
 Part = Answer.DescribeLogDirsPartition
@@ -36,10 +39,10 @@ def _describe(
         yield from each_in_slices(node, named, wanted.add)
     answer = Answer()
     for dir in node.log_dirs.dirs:
-        if dir.offline is not None:
-            answer.results.append(Answer.DescribeLogDirsResult(error_code=Code.KAFKA_STORAGE_ERROR, log_dir=dir.path))
-        else:
-            answer.results.append((yield from _directory(node, dir, wanted)))
+        told = None if dir.offline is not None else (yield from _directory(node, dir, wanted))
+        if told is None:
+            told = Answer.DescribeLogDirsResult(error_code=Code.KAFKA_STORAGE_ERROR, log_dir=dir.path)
+        answer.results.append(told)
     return answer
 
 
@@ -47,8 +50,14 @@ def _directory(
     node: BrokerServices,
     dir: LogDir,
     wanted: set[tuple[str, int]] | None,
-) -> Generator[None, None, Answer.DescribeLogDirsResult]:
+) -> Generator[None, None, Answer.DescribeLogDirsResult | None]:
+    """What is said of a directory; None when its disk does not tell its size: it has just failed, or is gone."""
     dirs = node.log_dirs
+    try:
+        total_bytes, usable_bytes = dirs.disk.total_bytes(dir.path), dirs.disk.free_bytes(dir.path)
+    except OSError as error:
+        log.warning("the disk of %s does not tell its size: %s", dir.path, error)
+        return None
     futures = {partition: future.log for partition, future in dirs.futures.logs.items()}
     here = tuple((*one, False) for one in dirs.logs.items() if one[1] is not futures.get(one[0]))
     copies = tuple((*one, True) for one in futures.items())
@@ -70,8 +79,8 @@ def _directory(
     return Answer.DescribeLogDirsResult(
         log_dir=dir.path,
         topics=[Answer.DescribeLogDirsTopic(name=name, partitions=parts) for name, parts in topics.items()],
-        total_bytes=dirs.disk.total_bytes(dir.path),
-        usable_bytes=dirs.disk.free_bytes(dir.path),
+        total_bytes=total_bytes,
+        usable_bytes=usable_bytes,
     )
 
 

@@ -7,11 +7,13 @@ Source: KIP-631 (formatting), KIP-778 (bootstrap records), KIP-853 (standalone a
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 
-from moldau.broker.config.node_config import NodeConfig
+from moldau.broker.config.node_config import PORT_MAX, NodeConfig
 from moldau.model import uuid_bytes, uuid_text
+from moldau.model.config_key import INT_MAX
 from moldau.ports import Disk, Random
 from moldau.storage.checkpoints import MetaProperties, format_meta, parse_meta
 from moldau.storage.errors import BrokenFile
@@ -22,6 +24,7 @@ from moldau.wire.records.framing import pack_metadata
 from moldau.wire.records.metadata import FeatureLevelRecord
 from moldau.wire.schema import Message
 
+_CONTROLLER = re.compile(r"(\d{1,10})@(?:\[(.+)\]|([^:]+)):(\d{1,5}):([^:]+)\Z", re.ASCII)
 METADATA_VERSION = 25
 """metadata.version of a new cluster: 4.0-IV3, the newest that needs no share groups."""
 METADATA_FOLDER = f"{METADATA_TOPIC}-0"
@@ -68,20 +71,27 @@ def format_storage(
     fresh = [folder for folder in folders if folder not in taken]
     for folder in fresh:
         disk.make_dirs(folder)
+        if (
+            folder == config.metadata_dir
+        ):  # first: a folder with meta.properties is formatted, and left alone from then on
+            _write_beginning(folder, disk, voters)
         meta = MetaProperties(
             cluster_id=cluster_id, node_id=config.node_id, directory_id=directory_id(config, folder, voters, random)
         )
         disk.write_atomic(f"{folder}/{META}", format_meta(meta))
-    if config.metadata_dir in fresh:
-        disk.write_atomic(f"{config.metadata_dir}/{BOOTSTRAP}", _checkpoint(_bootstrap_records(), []))
-        if voters is not None:
-            disk.make_dirs(f"{config.metadata_dir}/{METADATA_FOLDER}")
-            control = [
-                (KRAFT_VERSION, KRaftVersionRecord(k_raft_version=1).encode(0)),
-                (KRAFT_VOTERS, voters.encode(0)),
-            ]
-            disk.write_atomic(f"{config.metadata_dir}/{METADATA_FOLDER}/{FIRST_SNAPSHOT}", _checkpoint([], control))
     return fresh
+
+
+def _write_beginning(folder: str, disk: Disk, voters: VotersRecord | None) -> None:
+    """Write what a new cluster starts from, and who votes first."""
+    disk.write_atomic(f"{folder}/{BOOTSTRAP}", _checkpoint(_bootstrap_records(), []))
+    if voters is not None:
+        disk.make_dirs(f"{folder}/{METADATA_FOLDER}")
+        control = [
+            (KRAFT_VERSION, KRaftVersionRecord(k_raft_version=1).encode(0)),
+            (KRAFT_VOTERS, voters.encode(0)),
+        ]
+        disk.write_atomic(f"{folder}/{METADATA_FOLDER}/{FIRST_SNAPSHOT}", _checkpoint([], control))
 
 
 def _refuse_another(folder: str, config: NodeConfig, disk: Disk, cluster_id: str) -> None:
@@ -146,18 +156,23 @@ def _refuse_voters(config: NodeConfig) -> None:
 
 
 def parse_controllers(text: str) -> list[tuple[int, str, int, bytes]]:
-    """``id@host:port:directory-id`` entries separated by commas; FormatRefused names a bad one."""
-    found = []
+    """``id@host:port:directory-id`` entries separated by commas; FormatRefused names a bad one, or an id that is there
+    twice."""
+    found: dict[int, tuple[int, str, int, bytes]] = {}
     for entry in text.split(","):
+        match = _CONTROLLER.match(entry)
         try:
-            id, rest = entry.split("@", 1)
-            host, port, directory = rest.rsplit(":", 2)
-            found.append((int(id), host, int(port), uuid_bytes(directory)))
+            if match is None or int(match[1]) > INT_MAX or int(match[4]) > PORT_MAX:
+                raise ValueError(entry)
+            one = int(match[1]), match[2] or match[3], int(match[4]), uuid_bytes(match[5])
         except ValueError:
             raise FormatRefused(
                 f"Invalid value {entry} for --initial-controllers: id@host:port:directory-id is expected"
             ) from None
-    return found
+        if one[0] in found:
+            raise FormatRefused(f"Invalid value {text} for --initial-controllers: it has {one[0]} more than once")
+        found[one[0]] = one
+    return list(found.values())
 
 
 def read_meta(folder: str, disk: Disk) -> MetaProperties:

@@ -15,6 +15,8 @@ from typing import cast
 
 from moldau.broker.host import Host, WithIncarnation, WithPeers
 from moldau.broker.loop import sleep
+from moldau.broker.network.peers import PROBE_MS
+from moldau.client.connection import within
 from moldau.controller import requests
 from moldau.image import Endpoint
 from moldau.image.registration import Broker
@@ -189,7 +191,7 @@ async def reaches_us(world: World, listeners: Sequence[Listening], host: str, po
     """Whether a connection to an address arrives at this very process, at one of its listeners."""
     probe = cast("Receiver", asyncio.BufferedProtocol())  # it hears of nothing
     try:
-        transport = await world.net.connect(host, port, probe)
+        transport = await within(world, PROBE_MS, world.net.connect(host, port, probe))
     except OSError:
         return False
     try:

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import cast
 
-from moldau.client.connection import Connection, ConnectionOptions, connect
+from moldau.client.connection import Connection, ConnectionOptions, connect, within
 from moldau.client.lines import Line, UnsupportedApi
 from moldau.model.named import NamedTuple
 from moldau.ports import Receiver, World
@@ -22,6 +22,10 @@ FETCH_KEYS = frozenset({1, 59})
 OWN, FETCH = 0, 1
 PASSED_ON = (2, 3, 4, 5)
 """Links for what clients ask: one that takes long (a voter that catches up) must not hold up all the others."""
+
+PROBE_MS = 3_000
+"""How long a probe waits for an address that says nothing; the system would for two minutes, and registrations with
+it. A segment that is lost is sent again after one second."""
 
 
 class NotSpoken(ConnectionError):
@@ -159,7 +163,7 @@ class Peers:
         """Whether the address takes a fresh connection, False when it refuses; None when nothing can be learnt."""
         probe = cast("Receiver", asyncio.BufferedProtocol())  # it hears of nothing
         try:
-            transport = await self._world.net.connect(host, port, probe)
+            transport = await within(self._world, PROBE_MS, self._world.net.connect(host, port, probe))
         except ConnectionRefusedError:
             return False
         except OSError:
