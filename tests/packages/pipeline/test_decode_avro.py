@@ -301,3 +301,32 @@ def test_a_union_is_read_from_a_writer_who_had_one_type_and_never_in_another_uni
     assert found.errors.to_pylist()[2] == (
         f"schema id {ids[2]}: a: written as timestamp-millis, and the column is long"
     )
+
+
+def test_a_number_that_no_member_of_a_union_holds_is_an_error_of_its_own_value() -> None:
+    union = record(("u", ["int", "string"]))
+    too_large = b"\0" + written("long", 1 << 40)
+    found = decoded(planned(union), too_large, written(union, {"u": 7}))
+    assert found.errors.to_pylist() == ["not Avro of this schema: ValueError: a int is no member of the union", None]
+    assert found.rows.to_pylist() == [None, {"u": {"member0": 7, "member1": None}}]
+
+
+@pytest.mark.parametrize(
+    ("one", "value"),
+    [
+        (record(("x", "int"), name="Line"), {"x": 1}),
+        ({"type": "enum", "name": "State", "symbols": ["NEW"]}, "NEW"),
+        ({"type": "fixed", "name": "Two", "size": 2}, b"ab"),
+        ({"type": "fixed", "name": "Price", "size": 3, "logicalType": "decimal", "precision": 5, "scale": 2},
+         Decimal("1.20")),
+    ],
+)  # fmt: skip
+def test_a_named_type_that_became_one_of_several_is_read_of_who_wrote_it_alone(
+    double: RegistryDouble, one: object, value: object
+) -> None:
+    before, after = record(("u", one)), record(("u", ["null", "long", one, record(("y", "int"), name="Other")]))
+    number = double.register("t-value", json.dumps(before))
+    double.register("t-value", json.dumps(after))
+    found = decoded(plan_avro_registry(double.url, "t-value"), written(before, {"u": value}, number))
+    assert found.errors.to_pylist() == [None]
+    assert found.rows.to_pylist() == [{"u": {"member0": None, "member1": value, "member2": None}}]
