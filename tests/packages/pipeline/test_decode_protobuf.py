@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import importlib.util
 import json
 import pickle
+import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -14,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.pipeline.decode import Decoded, DecodeError
+from moldau.pipeline.decode import Decoded, DecodeError, NotReadHere
 from moldau.pipeline.decode.protobuf_schema import compile_proto
 from moldau.pipeline.decode.protobuf_values import (
     ProtobufDecoding,
@@ -196,6 +199,34 @@ def test_a_reference_whose_name_leaves_the_folder_is_refused(double: RegistryDou
     double.register("t-value", ORDER, "PROTOBUF", [Reference("../../line.proto", "line", 1)])
     with pytest.raises(DecodeError, match="no name of an import"):
         plan_protobuf_registry(double.url, "t-value")
+
+
+@pytest.mark.parametrize("how", ["no time", "killed", "not installed", "no room"])
+def test_a_machine_on_which_no_schema_can_be_compiled_fails_the_task_and_calls_no_record_wrong(
+    double: RegistryDouble, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    number = double.register("t-value", 'syntax = "proto3"; message M { int64 a = 1; }', "PROTOBUF")
+    decoder = plan_protobuf_registry(double.url, "t-value").open()
+    value = pa.array([b"\0" + number.to_bytes(4, "big") + b"\0\x08\x07"], pa.binary())
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        if how == "no time":
+            raise subprocess.TimeoutExpired(command, 60)
+        return subprocess.CompletedProcess(command, -9, "", "")
+
+    def write_text(path: Path, text: str, encoding: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        if how == "not installed":
+            patched.setattr(importlib.util, "find_spec", lambda name: None)
+        elif how == "no room":
+            patched.setattr(Path, "write_text", write_text)
+        else:
+            patched.setattr(subprocess, "run", run)
+        with pytest.raises(NotReadHere):
+            decoder.decode(value)
+    assert decoder.decode(value).rows.to_pylist() == [{"a": 7}]
 
 
 def test_what_the_compiler_says_is_the_same_each_time_and_names_no_folder() -> None:

@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from moldau.pipeline.decode import Decoded, DecodeError
+from moldau.pipeline.decode import Decoded, DecodeError, NotReadHere
 from moldau.pipeline.registry.client import RegisteredSchema, Registry, UnknownSchema
 
 PREFIX_BYTES = 5
@@ -47,7 +47,8 @@ LARGEST_ID = 2**31 - 1
 
 class Writers(Generic[W]):
     """The writers' schemas that one process knows. ``read`` makes one from what the registry has; its DecodeError is
-    the error of all values with that id."""
+    the error of all values with that id, unless it is NotReadHere, which fails the task as a registry does that cannot
+    be asked."""
 
     def __init__(
         self,
@@ -82,6 +83,8 @@ class Writers(Generic[W]):
             return self._read(found)
         except UnknownSchema as error:
             return WriterSchema(None, str(error), None, self._clock() + _ASK_AGAIN_SECONDS)
+        except NotReadHere:
+            raise
         except DecodeError as error:
             return WriterSchema(None, f"schema id {number}: {error}")
 
