@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import contextlib
 import importlib.util
+import pkgutil
 import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import sqlglot
@@ -37,7 +39,7 @@ def wrong_function(name: str, folder: Path | None) -> str | None:
     before = list(sys.path)
     try:
         sys.path[:0] = added
-        found = importlib.util.find_spec(module)
+        found = _spec_of(module)
     except (ImportError, ValueError) as error:
         return f"{module} is not there: {error}"
     finally:
@@ -58,6 +60,24 @@ def wrong_function(name: str, folder: Path | None) -> str | None:
     if function not in names and not imported:
         return f"{module} has no {function!r}. {did_you_mean(function, sorted(names))}"
     return None
+
+
+def _spec_of(module: str) -> ModuleSpec | None:
+    """Where a module is; None where there is none. A package's own code is not run, as ``find_spec`` of a module in
+    it would: it may do anything, or need what is not here."""
+    first, *within = module.split(".")
+    found, name = importlib.util.find_spec(first), first
+    for part in within:
+        if found is None or not part:
+            return None
+        name = f"{name}.{part}"
+        finders = map(pkgutil.get_importer, found.submodule_search_locations or ())
+        there = [spec for one in finders if one is not None and (spec := one.find_spec(name)) is not None]
+        # One without a loader is a folder without code, of which several may be one package.
+        found = next((one for one in there if one.loader is not None), ModuleSpec(name, None) if there else None)
+        if found is not None and found.loader is None:
+            found.submodule_search_locations = [one for spec in there for one in spec.submodule_search_locations or ()]
+    return found
 
 
 def name_of(function: exp.Func) -> str:

@@ -302,6 +302,19 @@ def test_what_stands_before_a_bracket_and_is_no_misspelled_function_is_let_be(tm
     assert [one for one in said(tmp_path, transform=f'{{sql: "{sql}"}}') if "function" in one] == []
 
 
+def test_a_package_is_looked_into_and_its_code_is_not_run(tmp_path: Path) -> None:
+    package = tmp_path / "orders_steps" / "inner"
+    package.mkdir(parents=True)
+    (tmp_path / "orders_steps" / "__init__.py").write_text("raise RuntimeError('a lookup ran it')")
+    (package / "clean.py").write_text("def fine(rows): return rows")
+    assert said(tmp_path, transform="{python: 'orders_steps.inner.clean:fine'}") == []
+    (found,) = said(tmp_path, transform="{python: 'orders_steps.inner.clean:fin'}")
+    assert "orders_steps.inner.clean has no 'fin'. Did you mean 'fine'?" in found
+    for name in ("orders_steps.gone", "orders_steps.inner.clean.f", "orders_steps..clean", "orders_steps."):
+        (found,) = said(tmp_path, transform=f"{{python: '{name}:f'}}")
+        assert f"there is no module '{name}' beside the file or installed" in found
+
+
 def test_a_copied_file_with_the_folder_of_the_first_one_is_refused(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "pipeline").write_text("orders")
