@@ -6,6 +6,7 @@ import io
 import json
 import pickle
 import sys
+import tracemalloc
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from moldau.pipeline.decode import Decoded, DecodeError
 from moldau.pipeline.decode.avro_values import AvroDecoder, AvroDecoding, plan_avro_file, plan_avro_registry
 from moldau.pipeline.decode.prefixed import Writers, WriterSchema
-from moldau.pipeline.registry.client import Reference, RegisteredSchema, Registry, RegistryError
+from moldau.pipeline.registry.client import Reference, RegisteredSchema, Registry, RegistryError, UnknownSchema
 from moldau.pipeline.registry.double import RegistryDouble
 
 fastavro = pytest.importorskip("fastavro", reason="Avro is decoded by fastavro, which is not installed")
@@ -170,6 +171,31 @@ def test_an_unknown_id_is_asked_again_after_a_while_and_not_for_every_value(doub
     now = 11.0
     assert decoder.decode(values).rows.to_pylist() == [{"id": 5}] * 3
     assert double.asked == ["/schemas/ids/2"] * 2
+
+
+def test_of_ids_that_no_registry_has_no_more_than_some_are_kept() -> None:
+    asked: list[int] = []
+
+    class Empty(Registry):
+        def by_id(self, schema_id: int) -> RegisteredSchema:
+            asked.append(schema_id)
+            raise UnknownSchema(f"schema id {schema_id} is not there")
+
+    writers: Writers[object] = Writers(Empty("http://127.0.0.1:1"), "AVRO", WriterSchema, clock=lambda: 0.0)
+    tracemalloc.start()
+    try:
+        sizes = []
+        for first in (0, 10_000):
+            for number in range(first, first + 10_000):
+                assert writers.of(b"\0" + number.to_bytes(4, "big"))[1].error == f"schema id {number} is not there"
+            asked.clear()
+            sizes.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert sizes[1] < sizes[0] * 1.1
+    for _ in range(2):
+        writers.of(b"\0" + (19_999).to_bytes(4, "big"))
+    assert asked == [], "it is asked for again after a while only"
 
 
 def test_a_registry_that_goes_away_fails_the_task_and_not_the_values(double: RegistryDouble) -> None:

@@ -27,6 +27,7 @@ from moldau.pipeline.decode.protobuf_values import (
 )
 from moldau.pipeline.registry.client import Reference
 from moldau.pipeline.registry.double import RegistryDouble
+from moldau.wire.varints import varint
 
 pytest.importorskip("google.protobuf", reason="Protobuf needs the package protobuf, which is not installed")
 pytest.importorskip("grpc_tools", reason=".proto text is compiled by grpcio-tools, which is not installed")
@@ -141,6 +142,17 @@ def test_the_indexes_say_which_message_and_one_of_another_kind_is_an_error(doubl
     assert "a shop.Order" in str(errors[4])
     with pytest.raises(DecodeError, match=r"no message 'Nothing'. Known are: shop.Order, shop.Order.Empty"):
         plan_protobuf_registry(double.url, "t-value", message="Nothing")
+
+
+def test_of_indexes_that_no_message_has_none_are_kept(double: RegistryDouble) -> None:
+    number = double.register("t-value", 'syntax = "proto3"; message M { int64 a = 1; }', "PROTOBUF")
+    decoder = plan_protobuf_registry(double.url, "t-value").open()
+    prefix = b"\0" + number.to_bytes(4, "big") + b"\2"
+    values = [prefix + varint(at) for at in range(1, 500)] + [prefix + b"\0\x08\x07"]
+    found = decoder.decode(pa.array(values, pa.binary()))
+    assert found.errors.null_count == 1
+    assert found.errors[0].as_py() == f"schema id {number} has no message at [1]"
+    assert len(decoder._messages) == 1
 
 
 def test_fields_are_matched_by_number_and_never_taken_for_another_kind(double: RegistryDouble) -> None:
