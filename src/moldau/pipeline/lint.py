@@ -267,7 +267,7 @@ class _Linter:
         if not isinstance(found, exp.Select) or found.args.get("from_") or len(found.expressions) != 1:
             self.say(path, f"{what}: one expression is expected, without FROM")
         elif columns is not None:
-            self.demand((one.name for one in found.find_all(exp.Column)), columns, path, what)
+            self.demand((one.parts[0].name for one in found.find_all(exp.Column)), columns, path, what)
         self.functions(found, sql, path, what)
         for name in dict.fromkeys(match.group(1).lower() for match in _RAISES.finditer(sql)):
             instead = f"{name} stops the batch where it cannot be computed; try_{name} does not"

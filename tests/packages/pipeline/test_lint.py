@@ -302,6 +302,25 @@ def test_what_stands_before_a_bracket_and_is_no_misspelled_function_is_let_be(tm
     assert [one for one in said(tmp_path, transform=f'{{sql: "{sql}"}}') if "function" in one] == []
 
 
+@pytest.mark.parametrize(
+    "rule", ["item.x > 0", "item.in.y.z > 0 AND id > 0", "ITEM.X > 0", "exists(many, m -> m.x > 0)"]
+)
+def test_fields_of_a_struct_are_looked_up_by_their_column(tmp_path: Path, rule: str) -> None:
+    (tmp_path / "orders.yaml").write_text(
+        "pipeline: orders\nsource: {topics: orders}\n"
+        "decode: {format: json, fields: {id: long, item: 'struct<x: int, in: struct<y: struct<z: int>>>', "
+        "many: 'array<struct<x: int>>'}}\n"
+        f"check: [{{rule: '{rule}'}}]\n"
+        "sinks: [{topic: clean, key: item.x, value: to_json(struct(item.in))}, {table: t, keys: id, order_by: id, "
+        "delete_when: item.x = 0}]\n"
+    )
+    assert [one.message for one in lint_file(tmp_path / "orders.yaml", {})] == []
+    text = (tmp_path / "orders.yaml").read_text()
+    (tmp_path / "orders.yaml").write_text(text.replace("key: item.x", "key: itm.x"))
+    (found,) = lint_file(tmp_path / "orders.yaml", {})
+    assert found.message.startswith("topic clean: key: there is no column 'itm'. Did you mean 'item'?")
+
+
 def test_a_package_is_looked_into_and_its_code_is_not_run(tmp_path: Path) -> None:
     package = tmp_path / "orders_steps" / "inner"
     package.mkdir(parents=True)
