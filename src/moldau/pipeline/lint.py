@@ -24,6 +24,7 @@ from moldau.pipeline.lint_parts import (
     name_of,
     repeated,
     steps_up,
+    tables_of,
     unknown_functions,
     words,
     wrong_function,
@@ -318,7 +319,7 @@ class _Linter:
             self.say(path, "transform: a SELECT over records is expected")
             return None
         defined = {one.alias_or_name.lower() for one in found.find_all(exp.CTE)}
-        for table in found.find_all(exp.Table):
+        for table in tables_of(found):
             name = table.name.lower()
             if name != RECORDS and name not in defined:
                 hint = did_you_mean(name, (RECORDS, *sorted(defined)))

@@ -31,6 +31,10 @@ CHANGING = {
 """Functions that do not give the same for the same record."""
 
 
+GRAMMAR = {"try_cast", "timestampadd", "timestampdiff", "timediff", "group"}
+"""What stands before a bracket in Spark's grammar and is none of its functions: ``WITHIN GROUP (ORDER BY ...)``."""
+
+
 def wrong_function(name: str, folder: Path | None) -> str | None:
     """What is wrong with ``module:function``, which is looked for without importing its module; ``folder`` is where it
     is looked for first. None where nothing is wrong that can be seen."""
@@ -96,9 +100,14 @@ def unknown_functions(found: exp.Expr, sql: str) -> Iterator[str]:
         if (one.token_type, after.token_type) == (sqlglot.TokenType.VAR, sqlglot.TokenType.L_PAREN)
         and (before is None or before.token_type is not sqlglot.TokenType.DOT)
     }
-    for name in sorted(called - NAMES - aliases):
+    for name in sorted(called - NAMES - GRAMMAR - aliases):
         hint = did_you_mean(name, sorted(NAMES)) if get_close_matches(name, NAMES, 1) else ""
         yield f"Spark has no function {name!r}: a batch ends by it, unless the session has one. {hint}".rstrip()
+
+
+def tables_of(found: exp.Expr) -> Iterator[exp.Table]:
+    """The tables that a query reads: not those that a hint is about, by their aliases."""
+    return (one for one in found.find_all(exp.Table) if one.find_ancestor(exp.Hint) is None)
 
 
 def steps_up(found: exp.Expr) -> int:

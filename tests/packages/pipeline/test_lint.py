@@ -321,6 +321,19 @@ def test_fields_of_a_struct_are_looked_up_by_their_column(tmp_path: Path, rule: 
     assert found.message.startswith("topic clean: key: there is no column 'itm'. Did you mean 'item'?")
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT try_cast(id AS int) AS i FROM records",
+        "SELECT timestampdiff(HOUR, at, at) AS i, timestampadd(DAY, 1, at) AS j FROM records",
+        "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY id) OVER (PARTITION BY amount) AS p FROM records",
+        "SELECT /*+ BROADCAST(r) */ r.id FROM records r JOIN records s ON r.id = s.id",
+    ],
+)
+def test_what_sparks_grammar_has_is_neither_a_function_nor_a_table_that_is_not_there(tmp_path: Path, sql: str) -> None:
+    assert said(tmp_path, transform=f"{{sql: '{sql}'}}") == []
+
+
 def test_a_package_is_looked_into_and_its_code_is_not_run(tmp_path: Path) -> None:
     package = tmp_path / "orders_steps" / "inner"
     package.mkdir(parents=True)
