@@ -106,8 +106,9 @@ def unknown_functions(found: exp.Expr, sql: str) -> Iterator[str]:
 
 
 def tables_of(found: exp.Expr) -> Iterator[exp.Table]:
-    """The tables that a query reads: not those that a hint is about, by their aliases."""
-    return (one for one in found.find_all(exp.Table) if one.find_ancestor(exp.Hint) is None)
+    """The tables that a query names: not functions that give rows (``range(3)``), nor what a hint is about."""
+    named = (one for one in found.find_all(exp.Table) if isinstance(one.this, exp.Identifier))
+    return (one for one in named if one.find_ancestor(exp.Hint) is None)
 
 
 def steps_up(found: exp.Expr) -> int:

@@ -328,6 +328,7 @@ def test_fields_of_a_struct_are_looked_up_by_their_column(tmp_path: Path, rule: 
         "SELECT timestampdiff(HOUR, at, at) AS i, timestampadd(DAY, 1, at) AS j FROM records",
         "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY id) OVER (PARTITION BY amount) AS p FROM records",
         "SELECT /*+ BROADCAST(r) */ r.id FROM records r JOIN records s ON r.id = s.id",
+        "SELECT r.id, n.id AS n FROM records r CROSS JOIN range(3) AS n",
     ],
 )
 def test_what_sparks_grammar_has_is_neither_a_function_nor_a_table_that_is_not_there(tmp_path: Path, sql: str) -> None:
