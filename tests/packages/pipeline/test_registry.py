@@ -64,6 +64,15 @@ def test_what_is_not_there_is_said_with_what_is_near(double: RegistryDouble) -> 
         registry.by_id(77)
 
 
+def test_a_subject_that_is_not_there_is_said_to_be_so_by_who_may_not_list_them(
+    double: RegistryDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = Registry(double.url)
+    monkeypatch.setattr(registry, "subjects", lambda: (_ for _ in ()).throw(RegistryError("refuses the user (403)")))
+    with pytest.raises(UnknownSchema, match="subject 'b' is not in the registry"):
+        registry.by_subject("b")
+
+
 def test_failures_are_tried_again_with_longer_pauses_and_then_said(double: RegistryDouble) -> None:
     pauses: list[float] = []
     number = double.register("a", '"int"')

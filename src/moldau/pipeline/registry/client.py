@@ -121,7 +121,9 @@ class Registry:
             code = self._must_be_registry(answer)
             if code == VERSION_NOT_FOUND:
                 raise UnknownSchema(f"subject {subject!r} has no version {version} in the registry at {self.url}")
-            near = difflib.get_close_matches(subject, self.subjects(), 1)
+            near: list[str] = []
+            with contextlib.suppress(RegistryError):  # the list is another right than its entries, and a hint only
+                near = difflib.get_close_matches(subject, self.subjects(), 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise UnknownSchema(f"subject {subject!r} is not in the registry at {self.url}{hint}")
         body = self._fine(answer)
