@@ -257,6 +257,25 @@ def test_a_reference_whose_name_no_file_can_have_is_refused(name: str) -> None:
         compile_proto({"schema.proto": "", name: LINE}, "schema.proto")
 
 
+@pytest.mark.parametrize("name", ["dt=2026-11-29", "a:b", "a,b", "@a b"])
+def test_a_file_and_what_it_imports_may_stand_in_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    folder = tmp_path / name
+    (folder / "parts").mkdir(parents=True)
+    (folder / "parts" / "line.proto").write_text(LINE)
+    (folder / "order.proto").write_text(
+        'syntax = "proto3"; import "parts/line.proto"; import "google/protobuf/any.proto"; '
+        "message M { shop.Line line = 1; google.protobuf.Any any = 2; }"
+    )
+    wanted = plan_protobuf_file(folder / "order.proto").schema
+    assert wanted.names == ["line", "any"]
+    monkeypatch.chdir(tmp_path)
+    assert plan_protobuf_file(Path(name) / "order.proto").schema == wanted
+    monkeypatch.chdir(folder)
+    assert plan_protobuf_file(Path("order.proto")).schema == wanted
+
+
 def test_bytes_that_are_no_descriptor_set_are_refused(tmp_path: Path) -> None:
     for content in (b"", b"garbage", b"\x0a\x02\x0a\x00"):
         (tmp_path / "a.desc").write_bytes(content)

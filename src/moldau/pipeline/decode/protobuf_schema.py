@@ -104,20 +104,23 @@ def _compiled(folder: Path, main: str) -> bytes:
     found = importlib.util.find_spec("grpc_tools")
     if found is None or found.origin is None:
         raise NotReadHere("decode: .proto text needs grpcio-tools: pip install 'moldau[pipeline]'")
-    own = Path(found.origin).parent / "_proto"
+    own = Path(found.origin).absolute().parent / "_proto"
     with tempfile.TemporaryDirectory() as out:
         place = Path(out) / "set"
-        command = [sys.executable, "-P", "-m", "grpc_tools.protoc", f"-I{folder}", f"-I{own}", "--include_imports",
-                   f"--descriptor_set_out={place}", str(folder / main)]  # fmt: skip
-        try:
-            ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=COMPILE_SECONDS)
+        command = [sys.executable, "-P", "-m", "grpc_tools.protoc", "-I.", f"-I{own}", "--include_imports",
+                   f"--descriptor_set_out={place}", f"./{main}"]  # fmt: skip
+        try:  # in the folder: the compiler takes '=' and ':' in a path for signs of its own
+            ended = subprocess.run(
+                command, cwd=folder, capture_output=True, text=True, check=False, timeout=COMPILE_SECONDS
+            )
         except subprocess.TimeoutExpired:
             raise NotReadHere(f"protobuf: {main} was not compiled in {COMPILE_SECONDS} s") from None
         if ended.returncode < 0:
             raise NotReadHere(f"protobuf: the compiler of {main} was ended by signal {-ended.returncode}")
         if ended.returncode or not place.exists():
-            said = ended.stderr.replace(f"{folder}/", "")  # a folder that has another name with each process
-            lines = [one for one in said.splitlines() if "warning" not in one.lower() and not _LOGGED.match(one)]
+            lines = [
+                one for one in ended.stderr.splitlines() if "warning" not in one.lower() and not _LOGGED.match(one)
+            ]
             raise DecodeError(f"protobuf: {'; '.join(lines[:3]) or 'the compiler failed'}")
         return place.read_bytes()
 
