@@ -315,10 +315,14 @@ def _wanted(of: ListedSegment, until: int | None, checksums: bool) -> Iterator[F
     expected = of.base
     try:
         for found in scan(of.path, checksums=checksums):
-            if found.header is not None:
-                if until is not None and found.header.base_offset >= until:
+            header = found.header
+            if header is not None:
+                is_sound = found.reason is None
+                at = header.base_offset if is_sound else min(header.base_offset, expected)  # what is wrong may be that
+                if until is not None and at >= until:
                     continue
-                expected = max(expected, found.header.next_offset)
+                if is_sound:
+                    expected = max(expected, header.next_offset)
             elif until is not None and of.is_last and expected >= until:
                 continue  # what comes after all that is wanted
             yield found

@@ -24,6 +24,7 @@ from moldau.pipeline.lint_parts import (
     name_of,
     repeated,
     steps_up,
+    tables_of,
     unknown_functions,
     words,
     wrong_function,
@@ -267,7 +268,7 @@ class _Linter:
         if not isinstance(found, exp.Select) or found.args.get("from_") or len(found.expressions) != 1:
             self.say(path, f"{what}: one expression is expected, without FROM")
         elif columns is not None:
-            self.demand((one.name for one in found.find_all(exp.Column)), columns, path, what)
+            self.demand((one.parts[0].name for one in found.find_all(exp.Column)), columns, path, what)
         self.functions(found, sql, path, what)
         for name in dict.fromkeys(match.group(1).lower() for match in _RAISES.finditer(sql)):
             instead = f"{name} stops the batch where it cannot be computed; try_{name} does not"
@@ -318,7 +319,7 @@ class _Linter:
             self.say(path, "transform: a SELECT over records is expected")
             return None
         defined = {one.alias_or_name.lower() for one in found.find_all(exp.CTE)}
-        for table in found.find_all(exp.Table):
+        for table in tables_of(found):
             name = table.name.lower()
             if name != RECORDS and name not in defined:
                 hint = did_you_mean(name, (RECORDS, *sorted(defined)))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import contextlib
 import importlib.util
+import pkgutil
 import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import sqlglot
@@ -29,6 +31,10 @@ CHANGING = {
 """Functions that do not give the same for the same record."""
 
 
+GRAMMAR = {"try_cast", "timestampadd", "timestampdiff", "timediff", "group"}
+"""What stands before a bracket in Spark's grammar and is none of its functions: ``WITHIN GROUP (ORDER BY ...)``."""
+
+
 def wrong_function(name: str, folder: Path | None) -> str | None:
     """What is wrong with ``module:function``, which is looked for without importing its module; ``folder`` is where it
     is looked for first. None where nothing is wrong that can be seen."""
@@ -37,7 +43,7 @@ def wrong_function(name: str, folder: Path | None) -> str | None:
     before = list(sys.path)
     try:
         sys.path[:0] = added
-        found = importlib.util.find_spec(module)
+        found = _spec_of(module)
     except (ImportError, ValueError) as error:
         return f"{module} is not there: {error}"
     finally:
@@ -60,6 +66,24 @@ def wrong_function(name: str, folder: Path | None) -> str | None:
     return None
 
 
+def _spec_of(module: str) -> ModuleSpec | None:
+    """Where a module is; None where there is none. A package's own code is not run, as ``find_spec`` of a module in
+    it would: it may do anything, or need what is not here."""
+    first, *within = module.split(".")
+    found, name = importlib.util.find_spec(first), first
+    for part in within:
+        if found is None or not part:
+            return None
+        name = f"{name}.{part}"
+        finders = map(pkgutil.get_importer, found.submodule_search_locations or ())
+        there = [spec for one in finders if one is not None and (spec := one.find_spec(name)) is not None]
+        # One without a loader is a folder without code, of which several may be one package.
+        found = next((one for one in there if one.loader is not None), ModuleSpec(name, None) if there else None)
+        if found is not None and found.loader is None:
+            found.submodule_search_locations = [one for spec in there for one in spec.submodule_search_locations or ()]
+    return found
+
+
 def name_of(function: exp.Func) -> str:
     """A function's name as SQL has it. To render the function would be to render all that is in it."""
     return str(function.name if isinstance(function, exp.Anonymous) else function.sql_name()).lower()
@@ -76,9 +100,15 @@ def unknown_functions(found: exp.Expr, sql: str) -> Iterator[str]:
         if (one.token_type, after.token_type) == (sqlglot.TokenType.VAR, sqlglot.TokenType.L_PAREN)
         and (before is None or before.token_type is not sqlglot.TokenType.DOT)
     }
-    for name in sorted(called - NAMES - aliases):
+    for name in sorted(called - NAMES - GRAMMAR - aliases):
         hint = did_you_mean(name, sorted(NAMES)) if get_close_matches(name, NAMES, 1) else ""
         yield f"Spark has no function {name!r}: a batch ends by it, unless the session has one. {hint}".rstrip()
+
+
+def tables_of(found: exp.Expr) -> Iterator[exp.Table]:
+    """The tables that a query names: not functions that give rows (``range(3)``), nor what a hint is about."""
+    named = (one for one in found.find_all(exp.Table) if isinstance(one.this, exp.Identifier))
+    return (one for one in named if one.find_ancestor(exp.Hint) is None)
 
 
 def steps_up(found: exp.Expr) -> int:

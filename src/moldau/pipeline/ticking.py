@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from moldau.model.counted import counted
 from moldau.model.protocol import Protocol
@@ -17,6 +17,8 @@ from moldau.pipeline.schedule import RunTimes
 
 _LONGEST_WAIT_S = 60.0
 """A wait is cut into such pieces, so that a clock that was set, or a machine that slept, is noticed."""
+_SET_BACK = timedelta(hours=1)
+"""A clock that was set back by more counts anew, as cron has it; by less, times that were are not run again."""
 
 
 class OneRun(Protocol):
@@ -53,9 +55,15 @@ class Ticks:
 
     def run(self) -> Ended:
         """Run at each time; STOPPED when it was asked to. What a run raises ends this one too."""
-        due = self._schedule.after(self._now())
+        newest = self._now()
+        due = self._schedule.after(newest)
         while not self._stop.is_set():
-            left = (due - self._now()).total_seconds()
+            now = self._now()
+            if now < newest - _SET_BACK:
+                self._say(f"the clock was set back from {newest:%Y-%m-%d %H:%M} to {now:%Y-%m-%d %H:%M}")
+                newest, due = now, self._schedule.after(now)
+            newest = max(newest, now)
+            left = (due - now).total_seconds()
             if left > 0:
                 self._wait(min(left, _LONGEST_WAIT_S))
                 continue

@@ -184,6 +184,8 @@ class Figures:
             return bool(self._waiting)
         if code is Code.UNKNOWN_TOPIC_OR_PARTITION:
             self._topic.ensure()
+            if self._topic.partition_for(sending.records[0].node) != sending.partition:
+                self._put_back(sending)  # it was made anew with fewer of them, and this one never comes again
             raise Away("the topic of metrics was not there")
         if code in (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID, Code.INVALID_PRODUCER_EPOCH):
             self._put_back(sending)  # a batch that is in the topic is answered as a duplicate, as one is sent at a time

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 from moldau.model import TopicPartition
 from moldau.spark.decode import next_offset
 from moldau.spark.feed import Aborted, KnownTopic, LogEnd, OffsetLost, PartitionOffset, Slice
-from moldau.wire.batch import ControlType, build, control_key, read_header
+from moldau.wire.batch import ControlType, build, control_key, read_header, records
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -281,8 +281,8 @@ class MemoryFeed:
             if read_header(batch).next_offset > offset and (not size or size + len(batch) <= max_bytes):
                 found.append(batch)
                 size += len(batch)
-        records = b"".join(found)
-        return Slice(records, next_offset(records, offset), log.start, log.end, log.aborted if self._committed else ())
+        data = b"".join(found)
+        return Slice(data, next_offset(data, offset), log.start, log.end, log.aborted if self._committed else ())
 
     def slices(self, partition: TopicPartition, topic_id: bytes, span: range, max_bytes: int) -> Iterator[Slice]:
         """What stands in a range of offsets, one fetch after the other."""
@@ -304,8 +304,14 @@ def _offset(log: MemoryLog, at: int) -> int:
         return log.start
     if at == -1:
         return log.end
-    found = [header.base_offset for header in map(read_header, log.batches) if header.base_timestamp >= at]
-    return found[0] if found else -1
+    for (
+        batch
+    ) in log.batches:  # as brokers look: in the first batch whose greatest time is late enough, record by record
+        if read_header(batch).max_timestamp >= at:
+            for record in records(batch):
+                if record.timestamp >= at and record.offset >= log.start:
+                    return record.offset
+    return -1
 
 
 Rows = list["pa.RecordBatch"]

@@ -118,6 +118,14 @@ def test_a_folder_stands_for_the_logs_in_it_and_rolled_files_are_one_log(tmp_pat
     assert done.output == line(10, "first") + line(20, "second") + stack + line(30, "third")
 
 
+@pytest.mark.parametrize("odd", ["2026-02-30 13:00:00,000", "2026-11-27 25:00:00,000", "2026-13-01 00:00:00,000"])
+def test_files_whose_times_are_no_dates_are_taken_apart_and_not_refused(tmp_path: Path, odd: str) -> None:
+    files = [str(tmp_path / f"state-change.log.{number}") for number in (1, 2)]
+    Path(files[0]).write_text(f"[2026-01-01 00:00:00,000] INFO a\n[{odd}] INFO b\n")
+    Path(files[1]).write_text("[2026-02-01 00:00:00,000] INFO c\n")
+    assert one_after_the_other(files) == [[files[0]], [files[1]]]
+
+
 @pytest.mark.parametrize("packed", [False, True])
 def test_numbered_files_of_one_time_are_logs_of_several_nodes(tmp_path: Path, packed: bool) -> None:
     """They were printed one after the other, as if the second had been rolled after the first."""

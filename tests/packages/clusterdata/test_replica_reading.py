@@ -50,6 +50,21 @@ def test_a_segment_that_is_cut_while_it_is_read_ends_the_log_there(tmp_path: Pat
     assert second.offset < COUNT
 
 
+def test_a_replica_that_ends_before_what_is_compared_is_behind_by_what_it_lacks(tmp_path: Path) -> None:
+    replica(tmp_path / "1", 1, "orders-0", [batch_of(at, [b"x"]) for at in range(5)])
+    replica(tmp_path / "2", 2, "orders-0", [batch_of(at, [b"x"]) for at in range(6, 10)], high=10)
+    replica(tmp_path / "3", 3, "orders-0", [])
+    (tmp_path / "4").mkdir()
+    (replica(tmp_path / "4", 4, "orders-0", [])).rename(tmp_path / "4" / "orders-0" / f"{6:020d}.log")
+    found = verify(replicas_in(directories([str(tmp_path)]))[ORDERS], ReadPace(None))
+    assert [(one.verdict.value, one.offset, one.detail) for one in found] == [
+        ("LAGGING", 5, "5 offsets behind"),
+        ("OK", None, ""),
+        ("LAGGING", 0, "10 offsets behind"),
+        ("LAGGING", 6, "4 offsets behind"),
+    ]
+
+
 def test_a_batch_larger_than_what_is_read_at_once_is_compared_too(tmp_path: Path) -> None:
     batches = [batch_of(0, [b"small"]), batch_of(1, [bytes(WINDOW_BYTES + 5)]), batch_of(2, [b"last"])]
     for broker in (1, 2):

@@ -133,6 +133,18 @@ def test_nothing_from_an_offset_on_is_told_not_even_of_a_batch_under_way(tmp_pat
     assert [row["offset"] for row in records_of(segment, 1)] == [0]
 
 
+def test_a_damaged_batch_before_the_end_that_is_wanted_is_told_wherever_it_says_that_it_is(tmp_path: Path) -> None:
+    made = [batch_of(base, [b"a", b"b"]) for base in range(0, 8, 2)]
+    bent = bytearray(made[1])
+    bent[:8] = (1 << 40).to_bytes(8, "big")
+    bent[-1] ^= 1
+    replica(tmp_path / "d", 7, "orders-0", [made[0], bytes(bent), *made[2:]])
+    (segment,) = segments(str(tmp_path))
+    assert [one["position"] for one in rows_of(segment, 6)] == [0, len(made[0]), 2 * len(made[0])]
+    assert [one["reason"] is None for one in records_of(segment, 6)] == [True, True, False, True, True]
+    assert [one["offset"] for one in records_of(segment, 6)] == [0, 1, None, 4, 5]
+
+
 def test_files_of_old_names_other_topics_and_deleted_segments_are_left_out(tmp_path: Path) -> None:
     replica(tmp_path, 1, "orders-0", [batch_of(0, [b"a"])])
     replica(tmp_path, 1, "other-0", [batch_of(0, [b"a"])])

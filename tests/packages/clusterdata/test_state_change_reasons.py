@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from moldau.clusterdata.jobs.options import JobOptions
-from moldau.clusterdata.jobs.splits import ISR_OUTSIDE, findings
+from moldau.clusterdata.jobs.splits import EPOCH_BACK, ISR_OUTSIDE, findings
 from moldau.clusterdata.jobs.timeline import COLUMNS, rows
 from moldau.clusterdata.state_changes.eras import Event, parse
 from moldau.clusterdata.state_changes.history import PartitionChange, changes
@@ -260,3 +260,21 @@ def test_no_false_alarm_is_told_of_what_kafka_logged(run: str) -> None:
 def read(run: str) -> Iterator[Event]:
     for entries in merge([LogSource(files) for files in logs([str(RECORDED / run)])]):
         yield from (event for entry in entries if (event := parse(entry)) is not None)
+
+
+def test_a_request_that_comes_late_of_a_controller_before_is_no_epoch_that_went_back() -> None:
+    def asked(second: float, controller: tuple[int, int], leader_epoch: int, leader: int) -> str:
+        return line(
+            second,
+            "[Broker id=1] Received LeaderAndIsr request LeaderAndIsrPartitionState(topicName='orders',"
+            f" partitionIndex=0, controllerEpoch={controller[1]}, leader={leader}, leaderEpoch={leader_epoch},"
+            " isr=[1, 2], partitionEpoch=9, replicas=[1, 2], addingReplicas=[], removingReplicas=[], isNew=false,"
+            f" leaderRecoveryState=0) correlation id 7 from controller {controller[0]} epoch {controller[1]}",
+            "TRACE",
+        )
+
+    said = (asked(1, (1, 5), 4, 1), asked(2, (2, 6), 5, 2))
+    late = asked(3, (1, 5), 4, 1)
+    assert list(findings(iter(events(*said, late)))) == []
+    (found,) = findings(iter(events(*said, asked(3, (2, 6), 4, 1))))
+    assert found[0] == EPOCH_BACK

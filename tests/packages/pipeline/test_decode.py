@@ -247,6 +247,8 @@ def test_numbers_are_read_exactly_or_refused(kind: str, value: str, read: object
         ("map<long,int>", {"1": 1, " 1": 2}),
         ("map<decimal(5,2),int>", {"1.0": 1, "1.00": 2}),
         ("map<double,int>", {"1": 1, "10e-1": 2}),
+        ("map<double,int>", {"0": 1, "-0.0": 2}),
+        ("map<float,int>", {"0.1": 1, "0.10000000001": 2}),
         ("map<timestamp,int>", {"2026-11-23T02:00:00Z": 1, "2026-11-23T03:00:00+01:00": 2}),
         ("map<date,int>", {"2026-11-23": 1, "2026-W48-1": 2}),
     ],

@@ -6,6 +6,7 @@ import io
 import json
 import pickle
 import sys
+import tracemalloc
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from moldau.pipeline.decode import Decoded, DecodeError
 from moldau.pipeline.decode.avro_values import AvroDecoder, AvroDecoding, plan_avro_file, plan_avro_registry
 from moldau.pipeline.decode.prefixed import Writers, WriterSchema
-from moldau.pipeline.registry.client import Reference, RegisteredSchema, Registry, RegistryError
+from moldau.pipeline.registry.client import Reference, RegisteredSchema, Registry, RegistryError, UnknownSchema
 from moldau.pipeline.registry.double import RegistryDouble
 
 fastavro = pytest.importorskip("fastavro", reason="Avro is decoded by fastavro, which is not installed")
@@ -172,6 +173,31 @@ def test_an_unknown_id_is_asked_again_after_a_while_and_not_for_every_value(doub
     assert double.asked == ["/schemas/ids/2"] * 2
 
 
+def test_of_ids_that_no_registry_has_no_more_than_some_are_kept() -> None:
+    asked: list[int] = []
+
+    class Empty(Registry):
+        def by_id(self, schema_id: int) -> RegisteredSchema:
+            asked.append(schema_id)
+            raise UnknownSchema(f"schema id {schema_id} is not there")
+
+    writers: Writers[object] = Writers(Empty("http://127.0.0.1:1"), "AVRO", WriterSchema, clock=lambda: 0.0)
+    tracemalloc.start()
+    try:
+        sizes = []
+        for first in (0, 10_000):
+            for number in range(first, first + 10_000):
+                assert writers.of(b"\0" + number.to_bytes(4, "big"))[1].error == f"schema id {number} is not there"
+            asked.clear()
+            sizes.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert sizes[1] < sizes[0] * 1.1
+    for _ in range(2):
+        writers.of(b"\0" + (19_999).to_bytes(4, "big"))
+    assert asked == [], "it is asked for again after a while only"
+
+
 def test_a_registry_that_goes_away_fails_the_task_and_not_the_values(double: RegistryDouble) -> None:
     schema = record(("id", "long"))
     number = double.register("t-value", json.dumps(schema))
@@ -301,3 +327,32 @@ def test_a_union_is_read_from_a_writer_who_had_one_type_and_never_in_another_uni
     assert found.errors.to_pylist()[2] == (
         f"schema id {ids[2]}: a: written as timestamp-millis, and the column is long"
     )
+
+
+def test_a_number_that_no_member_of_a_union_holds_is_an_error_of_its_own_value() -> None:
+    union = record(("u", ["int", "string"]))
+    too_large = b"\0" + written("long", 1 << 40)
+    found = decoded(planned(union), too_large, written(union, {"u": 7}))
+    assert found.errors.to_pylist() == ["not Avro of this schema: ValueError: a int is no member of the union", None]
+    assert found.rows.to_pylist() == [None, {"u": {"member0": 7, "member1": None}}]
+
+
+@pytest.mark.parametrize(
+    ("one", "value"),
+    [
+        (record(("x", "int"), name="Line"), {"x": 1}),
+        ({"type": "enum", "name": "State", "symbols": ["NEW"]}, "NEW"),
+        ({"type": "fixed", "name": "Two", "size": 2}, b"ab"),
+        ({"type": "fixed", "name": "Price", "size": 3, "logicalType": "decimal", "precision": 5, "scale": 2},
+         Decimal("1.20")),
+    ],
+)  # fmt: skip
+def test_a_named_type_that_became_one_of_several_is_read_of_who_wrote_it_alone(
+    double: RegistryDouble, one: object, value: object
+) -> None:
+    before, after = record(("u", one)), record(("u", ["null", "long", one, record(("y", "int"), name="Other")]))
+    number = double.register("t-value", json.dumps(before))
+    double.register("t-value", json.dumps(after))
+    found = decoded(plan_avro_registry(double.url, "t-value"), written(before, {"u": value}, number))
+    assert found.errors.to_pylist() == [None]
+    assert found.rows.to_pylist() == [{"u": {"member0": None, "member1": value, "member2": None}}]

@@ -109,6 +109,10 @@ def test_fields_of_the_file_are_columns_where_the_schema_allows_anything(double:
         ({"properties": {"a": {"oneOf": 1}}}, "'oneOf' is a list, not 1"),
         ({"properties": {"a": {"type": "array"}}}, "a has no column: its items may be anything"),
         ({"properties": {"a": {"type": "null"}}}, "a has no column: it is always null"),
+        (
+            {"properties": {"a": {"type": "string"}}, "allOf": [{"properties": {"b": {"type": "string"}}}]},
+            "the schema has no column: properties beside allOf",
+        ),
     ],
 )
 def test_a_schema_without_columns_is_refused_with_the_property(schema: object, problem: str) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import importlib.util
 import json
 import pickle
+import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -14,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.pipeline.decode import Decoded, DecodeError
+from moldau.pipeline.decode import Decoded, DecodeError, NotReadHere
 from moldau.pipeline.decode.protobuf_schema import compile_proto
 from moldau.pipeline.decode.protobuf_values import (
     ProtobufDecoding,
@@ -24,6 +27,7 @@ from moldau.pipeline.decode.protobuf_values import (
 )
 from moldau.pipeline.registry.client import Reference
 from moldau.pipeline.registry.double import RegistryDouble
+from moldau.wire.varints import varint
 
 pytest.importorskip("google.protobuf", reason="Protobuf needs the package protobuf, which is not installed")
 pytest.importorskip("grpc_tools", reason=".proto text is compiled by grpcio-tools, which is not installed")
@@ -140,6 +144,17 @@ def test_the_indexes_say_which_message_and_one_of_another_kind_is_an_error(doubl
         plan_protobuf_registry(double.url, "t-value", message="Nothing")
 
 
+def test_of_indexes_that_no_message_has_none_are_kept(double: RegistryDouble) -> None:
+    number = double.register("t-value", 'syntax = "proto3"; message M { int64 a = 1; }', "PROTOBUF")
+    decoder = plan_protobuf_registry(double.url, "t-value").open()
+    prefix = b"\0" + number.to_bytes(4, "big") + b"\2"
+    values = [prefix + varint(at) for at in range(1, 500)] + [prefix + b"\0\x08\x07"]
+    found = decoder.decode(pa.array(values, pa.binary()))
+    assert found.errors.null_count == 1
+    assert found.errors[0].as_py() == f"schema id {number} has no message at [1]"
+    assert len(decoder._messages) == 1
+
+
 def test_fields_are_matched_by_number_and_never_taken_for_another_kind(double: RegistryDouble) -> None:
     one = 'syntax = "proto3"; message M {{ {} }}'
     texts = ["int64 a = 1; string b = 2;", "int32 renamed = 1; string c = 3;", "sint64 a = 1;", "repeated int64 a = 1;",
@@ -198,6 +213,34 @@ def test_a_reference_whose_name_leaves_the_folder_is_refused(double: RegistryDou
         plan_protobuf_registry(double.url, "t-value")
 
 
+@pytest.mark.parametrize("how", ["no time", "killed", "not installed", "no room"])
+def test_a_machine_on_which_no_schema_can_be_compiled_fails_the_task_and_calls_no_record_wrong(
+    double: RegistryDouble, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    number = double.register("t-value", 'syntax = "proto3"; message M { int64 a = 1; }', "PROTOBUF")
+    decoder = plan_protobuf_registry(double.url, "t-value").open()
+    value = pa.array([b"\0" + number.to_bytes(4, "big") + b"\0\x08\x07"], pa.binary())
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        if how == "no time":
+            raise subprocess.TimeoutExpired(command, 60)
+        return subprocess.CompletedProcess(command, -9, "", "")
+
+    def write_text(path: Path, text: str, encoding: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        if how == "not installed":
+            patched.setattr(importlib.util, "find_spec", lambda name: None)
+        elif how == "no room":
+            patched.setattr(Path, "write_text", write_text)
+        else:
+            patched.setattr(subprocess, "run", run)
+        with pytest.raises(NotReadHere):
+            decoder.decode(value)
+    assert decoder.decode(value).rows.to_pylist() == [{"a": 7}]
+
+
 def test_what_the_compiler_says_is_the_same_each_time_and_names_no_folder() -> None:
     said = set()
     for _ in range(2):
@@ -212,6 +255,25 @@ def test_what_the_compiler_says_is_the_same_each_time_and_names_no_folder() -> N
 def test_a_reference_whose_name_no_file_can_have_is_refused(name: str) -> None:
     with pytest.raises(DecodeError, match="cannot be written as a file"):
         compile_proto({"schema.proto": "", name: LINE}, "schema.proto")
+
+
+@pytest.mark.parametrize("name", ["dt=2026-11-29", "a:b", "a,b", "@a b"])
+def test_a_file_and_what_it_imports_may_stand_in_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    folder = tmp_path / name
+    (folder / "parts").mkdir(parents=True)
+    (folder / "parts" / "line.proto").write_text(LINE)
+    (folder / "order.proto").write_text(
+        'syntax = "proto3"; import "parts/line.proto"; import "google/protobuf/any.proto"; '
+        "message M { shop.Line line = 1; google.protobuf.Any any = 2; }"
+    )
+    wanted = plan_protobuf_file(folder / "order.proto").schema
+    assert wanted.names == ["line", "any"]
+    monkeypatch.chdir(tmp_path)
+    assert plan_protobuf_file(Path(name) / "order.proto").schema == wanted
+    monkeypatch.chdir(folder)
+    assert plan_protobuf_file(Path("order.proto")).schema == wanted
 
 
 def test_bytes_that_are_no_descriptor_set_are_refused(tmp_path: Path) -> None:

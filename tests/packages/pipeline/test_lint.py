@@ -302,6 +302,52 @@ def test_what_stands_before_a_bracket_and_is_no_misspelled_function_is_let_be(tm
     assert [one for one in said(tmp_path, transform=f'{{sql: "{sql}"}}') if "function" in one] == []
 
 
+@pytest.mark.parametrize(
+    "rule", ["item.x > 0", "item.in.y.z > 0 AND id > 0", "ITEM.X > 0", "exists(many, m -> m.x > 0)"]
+)
+def test_fields_of_a_struct_are_looked_up_by_their_column(tmp_path: Path, rule: str) -> None:
+    (tmp_path / "orders.yaml").write_text(
+        "pipeline: orders\nsource: {topics: orders}\n"
+        "decode: {format: json, fields: {id: long, item: 'struct<x: int, in: struct<y: struct<z: int>>>', "
+        "many: 'array<struct<x: int>>'}}\n"
+        f"check: [{{rule: '{rule}'}}]\n"
+        "sinks: [{topic: clean, key: item.x, value: to_json(struct(item.in))}, {table: t, keys: id, order_by: id, "
+        "delete_when: item.x = 0}]\n"
+    )
+    assert [one.message for one in lint_file(tmp_path / "orders.yaml", {})] == []
+    text = (tmp_path / "orders.yaml").read_text()
+    (tmp_path / "orders.yaml").write_text(text.replace("key: item.x", "key: itm.x"))
+    (found,) = lint_file(tmp_path / "orders.yaml", {})
+    assert found.message.startswith("topic clean: key: there is no column 'itm'. Did you mean 'item'?")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT try_cast(id AS int) AS i FROM records",
+        "SELECT timestampdiff(HOUR, at, at) AS i, timestampadd(DAY, 1, at) AS j FROM records",
+        "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY id) OVER (PARTITION BY amount) AS p FROM records",
+        "SELECT /*+ BROADCAST(r) */ r.id FROM records r JOIN records s ON r.id = s.id",
+        "SELECT r.id, n.id AS n FROM records r CROSS JOIN range(3) AS n",
+    ],
+)
+def test_what_sparks_grammar_has_is_neither_a_function_nor_a_table_that_is_not_there(tmp_path: Path, sql: str) -> None:
+    assert said(tmp_path, transform=f"{{sql: '{sql}'}}") == []
+
+
+def test_a_package_is_looked_into_and_its_code_is_not_run(tmp_path: Path) -> None:
+    package = tmp_path / "orders_steps" / "inner"
+    package.mkdir(parents=True)
+    (tmp_path / "orders_steps" / "__init__.py").write_text("raise RuntimeError('a lookup ran it')")
+    (package / "clean.py").write_text("def fine(rows): return rows")
+    assert said(tmp_path, transform="{python: 'orders_steps.inner.clean:fine'}") == []
+    (found,) = said(tmp_path, transform="{python: 'orders_steps.inner.clean:fin'}")
+    assert "orders_steps.inner.clean has no 'fin'. Did you mean 'fine'?" in found
+    for name in ("orders_steps.gone", "orders_steps.inner.clean.f", "orders_steps..clean", "orders_steps."):
+        (found,) = said(tmp_path, transform=f"{{python: '{name}:f'}}")
+        assert f"there is no module '{name}' beside the file or installed" in found
+
+
 def test_a_copied_file_with_the_folder_of_the_first_one_is_refused(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "pipeline").write_text("orders")

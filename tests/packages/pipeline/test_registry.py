@@ -64,6 +64,15 @@ def test_what_is_not_there_is_said_with_what_is_near(double: RegistryDouble) -> 
         registry.by_id(77)
 
 
+def test_a_subject_that_is_not_there_is_said_to_be_so_by_who_may_not_list_them(
+    double: RegistryDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = Registry(double.url)
+    monkeypatch.setattr(registry, "subjects", lambda: (_ for _ in ()).throw(RegistryError("refuses the user (403)")))
+    with pytest.raises(UnknownSchema, match="subject 'b' is not in the registry"):
+        registry.by_subject("b")
+
+
 def test_failures_are_tried_again_with_longer_pauses_and_then_said(double: RegistryDouble) -> None:
     pauses: list[float] = []
     number = double.register("a", '"int"')
@@ -123,10 +132,44 @@ def test_what_is_no_registry_is_called_so_and_a_password_is_sent_and_not_shown(
     assert not isinstance(caught.value, UnknownSchema)
 
 
-@pytest.mark.parametrize("url", ["registry:8081", "ftp://registry", "http://", "http://a:b@c:port"])
+@pytest.mark.parametrize(
+    "url",
+    ["registry:8081", "ftp://registry", "http://", "http://a:b@c:port", "http://[::1", "http://[x]:1", "http://a..b",
+     f"http://me:cret@{'a' * 64}"],
+)  # fmt: skip
 def test_what_is_no_url_is_refused(url: str) -> None:
-    with pytest.raises(RegistryError):
+    with pytest.raises(RegistryError) as caught:
         Registry(url)
+    assert "cret" not in str(caught.value)
+
+
+def test_what_cannot_be_written_into_a_request_is_told_and_not_tried_again(double: RegistryDouble) -> None:
+    registry = Registry(f"{double.url}/\u00e4", attempts=4, pause=lambda _: pytest.fail("tried again"))
+    with pytest.raises(RegistryError, match="cannot be asked"):
+        registry.by_id(1)
+
+
+def test_a_schema_that_two_others_call_differently_has_both_names(double: RegistryDouble) -> None:
+    double.register("c", '"c"')
+    double.register("b", '"b"', references=[Reference("c of b", "c", 1)])
+    double.register("a", '"a"', references=[Reference("b", "b", 1), Reference("c of a", "c", 1)])
+    registry = Registry(double.url)
+    found = registry.by_subject("a")
+    assert registry.named_references(found) == {"c of b": '"c"', "b": '"b"', "c of a": '"c"'}
+    assert registry.with_references(found) == ['"c"', '"b"', '"a"']
+    assert double.asked.count("/subjects/c/versions/1") == 2
+
+
+def test_what_a_deleted_schema_uses_is_found_for_the_values_that_are_still_there(double: RegistryDouble) -> None:
+    double.register("b", '"b"')
+    number = double.register("a", '"a"', references=[Reference("b", "b", 1)])
+    double.delete("a")
+    double.delete("b")
+    registry = Registry(double.url)
+    assert registry.with_references(registry.by_id(number)) == ['"b"', '"a"']
+    assert registry.subjects() == []
+    with pytest.raises(UnknownSchema):
+        registry.by_subject("b", 1)
 
 
 def test_the_registry_for_tests_says_what_it_does_not_do(double: RegistryDouble) -> None:

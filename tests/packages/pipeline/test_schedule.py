@@ -155,3 +155,24 @@ def test_a_run_that_pauses_is_told_and_tried_again_at_the_next_time() -> None:
     assert begun == ["08:00", "09:00", "stopped"]
     assert len(said) == 2
     assert "tried again at the next time" in said[0]
+
+
+@pytest.mark.parametrize("back", [timedelta(days=365), timedelta(minutes=30)])
+def test_a_clock_that_was_set_back_far_counts_anew_and_a_little_runs_nothing_twice(
+    back: timedelta,
+) -> None:
+    clock, said = Clock(), list[str]()
+    waits: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        clock.wait(seconds)
+        if len(waits) == 1:
+            clock.at = clock.at - back
+        assert len(waits) < 10_000, "it waits for ever"
+
+    work = Work(clock, [0, 0], [])
+    work.ticks = Ticks(parse_schedule("@hourly"), lambda: work, say=said.append, now=clock.now, wait=wait)
+    assert work.ticks.run() is Ended.STOPPED
+    assert [one for one in work.begun if one != "stopped"] == ["08:00", "09:00"]
+    assert len(said) == (1 if back > timedelta(hours=1) else 0)

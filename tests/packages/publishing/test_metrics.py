@@ -176,6 +176,34 @@ def test_refusals_are_told_a_topic_is_made_anew_and_another_producer_goes_on() -
     assert (one.waiting, one.written, one._bytes) == (0, 4, 0)
 
 
+def test_a_topic_that_was_made_anew_with_fewer_partitions_gets_what_waited_for_one_that_is_gone() -> None:
+    class Shrunk(Topic):
+        partitions = 4
+
+        def partition_for(self, node: int) -> int:
+            return self.partitions - 1
+
+        def ensure(self) -> None:
+            self.partitions = 1
+
+        def append(self, partition: int, data: bytes) -> Code:
+            if self.made:
+                return (
+                    super().append(partition, data) if partition < self.partitions else Code.UNKNOWN_TOPIC_OR_PARTITION
+                )
+            self.made = 1
+            return Code.UNKNOWN_TOPIC_OR_PARTITION
+
+    topic = Shrunk()
+    one = figures(topic, Pages())
+    one.look(PAGES)
+    with pytest.raises(Away, match="was not there"):
+        one.write()
+    one.write()
+    assert [fact["node"] for fact in topic.facts()] == [1, 2]
+    assert (one.waiting, one.written, one._bytes) == (0, 2, 0)
+
+
 def test_what_the_cluster_does_not_take_the_next_record_of_the_node_counts() -> None:
     topic, pages = Topic(), Pages()
     one = figures(topic, pages)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
+from moldau.model import TopicPartition
 from moldau.spark.given import OptionError
 from moldau.spark.losses import DataLossError
 from moldau.spark.options import parse
@@ -54,6 +56,24 @@ def test_a_stream_whose_options_are_refused_says_so_where_spark_shows_it(cluster
         reader.initialOffset()
     with pytest.raises(OptionError, match="initialOffsetsLocation"):
         reader.latestOffset({}, reader.getDefaultReadLimit())
+
+
+def test_a_time_within_a_batch_is_found_as_brokers_find_it(cluster):
+    log = cluster.log("orders", 0)
+    log.append(b"0", b"1", b"2", timestamp=1000)
+    log.append(b"3", timestamp=1001)
+    asked = log_of(cluster)
+    assert [asked(at) for at in (999, 1000, 1001, 1002, 1003)] == [0, 0, 1, 2, -1]
+    given = {"startingTimestamp": "1001", "startingOffsetsByTimestampStrategy": "latest"}
+    assert cluster.read("orders", **given).column("value").to_pylist() == [b"1", b"2", b"3"]
+    log.expire(2)
+    assert [asked(at) for at in (999, 1002, 1003)] == [2, 2, -1]
+
+
+def log_of(cluster: MemoryCluster) -> Callable[[int], int]:
+    """Which offset a time stands for in the first partition."""
+    partition = TopicPartition("orders", 0)
+    return lambda at: cluster.open().offsets({partition: at})[partition]
 
 
 def test_a_batch_reads_the_asked_offsets_only(cluster):

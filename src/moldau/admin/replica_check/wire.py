@@ -211,7 +211,7 @@ def verify(
     groups: Sequence[Sequence[int]] = [[id] for id in alive] if compacted else [alive]
     for group in groups:
         walks = {id: remotes[id].batches(start, until) for id in group}
-        found = compare(walks, until, known.leader)
+        found = compare(walks, until, known.leader, dict.fromkeys(group, start))
         differ = any(one.verdict is ReplicaVerdict.DIVERGED for one in found)
         if differ and any(remotes[id].compacted for id in group):
             again = {id: Remote(cluster, partition, id, pace, silent) for id in group}

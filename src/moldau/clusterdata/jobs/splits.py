@@ -48,6 +48,8 @@ class _Known:
         self.leaders: dict[tuple[str, int, int], dict[int, Event]] = {}
         self.controllers: dict[int, dict[int, Event]] = {}
         self.epochs: dict[tuple[str, int, str | None, int | None], int] = {}
+        self.newest: dict[int, int] = {}
+        """Node -> the greatest epoch of a controller of which it had a LeaderAndIsr request."""
         self.ids: dict[str, str] = {}
         self.told: set[Key] = set()
         self.members: dict[Key, dict[int, set[int]]] = {}
@@ -121,13 +123,21 @@ def _partition(known: _Known, event: Event, key: Key) -> Iterator[Row]:
                 detail = f"leader {other} since {first.time}, leader {leader} at {event.time}"
                 yield TWO_LEADERS, event.time, *key, epoch, [other, leader], _tellers(first, event), detail
             held[leader] = event
-    if event.event in _OWN and event.node is not None:
+    if event.event in _OWN and event.node is not None and not _is_late(known, event):
         who = (*key, event.role, event.node)
         before = known.epochs.get(who)
         if before is not None and epoch < before:
             yield (EPOCH_BACK, event.time, *key, epoch, [event.node], _tellers(event),
                    f"leader epoch {epoch} after {before}")  # fmt: skip
         known.epochs[who] = epoch
+
+
+def _is_late(known: _Known, event: Event) -> bool:
+    """Whether it is a request of a controller that is none any more: a broker writes it down, and then refuses it."""
+    if event.event != "LeaderAndIsr" or event.node is None or event.controller_epoch is None:
+        return False
+    newest = known.newest[event.node] = max(known.newest.get(event.node, -1), event.controller_epoch)
+    return event.controller_epoch < newest
 
 
 def _outside(known: _Known, event: Event, key: Key) -> list[int]:

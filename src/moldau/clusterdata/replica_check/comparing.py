@@ -46,7 +46,10 @@ class ReplicaFinding(NamedTuple):
 
 
 def compare(
-    replicas: Mapping[int, Iterator[ComparedBatch]], until: int, first: int | None = None
+    replicas: Mapping[int, Iterator[ComparedBatch]],
+    until: int,
+    first: int | None = None,
+    begun: Mapping[int, int] | None = None,
 ) -> list[ReplicaFinding]:
     """A finding on each replica, in the order given.
 
@@ -54,10 +57,11 @@ def compare(
         replicas: the batches of each, from the batch that holds one and the same offset on.
         until: the offset before which all must agree: the high watermark.
         first: the replica that is right when two differ, as the leader is; else the first that has a batch there.
+        begun: where each ends if it has no batch; 0 without.
     """
     found: dict[int, ReplicaFinding] = {}
     heads = {id: next(batches, None) for id, batches in replicas.items()}
-    reached = dict.fromkeys(replicas, 0)
+    reached = dict.fromkeys(replicas, 0) | dict(begun or {})
     while True:
         while (same := _agreed(list(heads.values()), until)) is not None:  # nearly always: none has to be told apart
             reached.update(dict.fromkeys(heads, same.last_offset + 1))

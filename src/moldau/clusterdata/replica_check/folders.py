@@ -125,7 +125,8 @@ def verify(replicas: Sequence[ReplicaFolder], pace: ReadPace) -> list[ReplicaFin
     ends = {id: _end(files) for id, files in segments.items()}
     least, most = min(ends.values()), max(ends.values())
     walks = {id: _walk(files, start, pace) for id, files in segments.items()}
-    found = compare(walks, least if known is None else known)
+    begun = {id: min(end, start) for id, end in ends.items()}
+    found = compare(walks, least if known is None else known, begun=begun)
     if known is None:
         return [_unsure(one, ends[one.replica], (least, most), nothing=least <= start < most) for one in found]
     if least > known:

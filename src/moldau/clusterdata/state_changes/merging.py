@@ -92,8 +92,13 @@ def one_after_the_other(names: Sequence[str]) -> list[list[str]]:
 
 
 def _follows(began: bytes, ended: bytes) -> bool:
-    """Whether a file that began then goes on with one that ended then."""
-    return ended <= began or datetime.fromisoformat(ended.decode()) - datetime.fromisoformat(began.decode()) <= OVERLAP
+    """Whether a file that began then goes on with one that ended then; a time that is no date tells nothing."""
+    if ended <= began:
+        return True
+    try:
+        return datetime.fromisoformat(ended.decode()) - datetime.fromisoformat(began.decode()) <= OVERLAP
+    except ValueError:
+        return False
 
 
 def wanted(

@@ -16,6 +16,11 @@ class DecodeError(Exception):
     """A schema that cannot be had or cannot be used: the whole pipeline cannot decode, and the message says why."""
 
 
+class NotReadHere(DecodeError):
+    """A schema that was not looked at, for a reason of this machine (no room, no time, a package that is not
+    installed): it says nothing of the schema, nor of any value, and elsewhere or later it may be read."""
+
+
 class Decoded(NamedTuple):
     """What became of a batch's values, in their order; all four have its length.
 

@@ -66,11 +66,28 @@ def _member(value: object, found: Sequence[AvroType]) -> int:
     if type(value) is tuple:
         wanted = {at for at, one in enumerate(found) if one.name == value[0]}
     else:
-        wanted = {at for at, one in enumerate(found) if not one.name and _is(value, one)}
+        wanted = {at for at, one in enumerate(found) if not one.name and _is(value, one)} or _resolved(value, found)
     if not wanted:
         raise ValueError(f"a {type(value).__name__} is no member of the union")
     exact = [at for at in sorted(wanted) if found[at].kind != "float"]
     return exact[0] if exact else min(wanted)
+
+
+def _resolved(value: object, found: Sequence[AvroType]) -> set[int]:
+    """The named type that a value without a name is of, as a writer has it who had no union: none where it may be of
+    several."""
+    if isinstance(value, dict):
+        wanted = [at for at, one in enumerate(found) if one.kind == "record" and value.keys() == _names(one)]
+    elif isinstance(value, (bytes, Decimal)):
+        logical = "decimal" if isinstance(value, Decimal) else None
+        wanted = [at for at, one in enumerate(found) if (one.kind, one.logical) == ("fixed", logical)]
+    else:
+        wanted = [at for at, one in enumerate(found) if one.kind == "enum" and isinstance(value, str)]
+    return set(wanted) if len(wanted) == 1 else set()
+
+
+def _names(record: AvroType) -> set[str]:
+    return {field.name for field in record.fields}
 
 
 def _is(value: object, one: AvroType) -> bool:

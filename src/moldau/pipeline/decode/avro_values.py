@@ -117,12 +117,13 @@ class AvroDecoder:
         stream = io.BytesIO(value)
         stream.seek(start)
         try:
-            record = self._read(stream, writer, self._reader, **self._options)  # type: ignore[arg-type]  # parsed
+            record: object = self._read(stream, writer, self._reader, **self._options)  # type: ignore[arg-type]  # parsed
+            converted = record if self._convert is None else self._convert(record)
         except Exception as error:  # garbage raises whatever a reader of bytes can raise: it costs this value alone
             return None, f"not Avro of this schema: {type(error).__name__}: {str(error)[:200]}".rstrip(": ")
         if stream.tell() != len(value):
             return None, f"not Avro of this schema: {len(value) - stream.tell()} bytes are left over"
-        return (record if self._convert is None else self._convert(record)), None
+        return converted, None
 
     def _writer(self, found: RegisteredSchema) -> WriterSchema[object]:
         assert self._registry is not None

@@ -50,6 +50,8 @@ class _Reader:
             return self._reference(str(schema["$ref"]), path, document, within)
         for word in ("oneOf", "anyOf", "allOf"):
             if word in schema:
+                if schema.get("properties"):  # those of one of both would be no columns, and missed by nobody
+                    raise self._none(path, f"properties beside {word}")
                 return self._choice(_listed(schema, word), word, path, document, within)
         kinds = schema.get("type", self._implied(schema))
         kinds = kinds if isinstance(kinds, list) else [kinds]

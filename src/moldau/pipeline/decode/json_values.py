@@ -225,7 +225,10 @@ def _key(kind: pa.DataType) -> Convert:
             found = parse(str(value))
         except (ValueError, RecursionError):
             found = value
-        return inner(found, path)
+        taken = inner(found, path)
+        if isinstance(taken, float):  # as the map has it: of 32 bits, and without a negative zero
+            return pa.scalar(taken, kind).as_py() + 0.0
+        return taken
 
     return convert
 

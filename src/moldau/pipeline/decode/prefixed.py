@@ -12,11 +12,12 @@ from typing import Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from moldau.pipeline.decode import Decoded, DecodeError
+from moldau.pipeline.decode import Decoded, DecodeError, NotReadHere
 from moldau.pipeline.registry.client import RegisteredSchema, Registry, UnknownSchema
 
 PREFIX_BYTES = 5
 _ASK_AGAIN_SECONDS = 10.0
+_UNKNOWN_MOST = 1_000
 _SHOWN = 10
 W = TypeVar("W")
 
@@ -47,7 +48,8 @@ LARGEST_ID = 2**31 - 1
 
 class Writers(Generic[W]):
     """The writers' schemas that one process knows. ``read`` makes one from what the registry has; its DecodeError is
-    the error of all values with that id."""
+    the error of all values with that id, unless it is NotReadHere, which fails the task as a registry does that cannot
+    be asked."""
 
     def __init__(
         self,
@@ -58,6 +60,7 @@ class Writers(Generic[W]):
     ) -> None:
         self._registry, self._kind, self._read, self._clock = registry, kind, read, clock
         self._known: dict[int, WriterSchema[W]] = {}
+        self._unknown: dict[int, WriterSchema[W]] = {}
 
     def of(self, value: bytes) -> tuple[int | None, WriterSchema[W]]:
         """The id in front of a value and its writer; RegistryError when an id is not known and cannot be asked for."""
@@ -68,9 +71,15 @@ class Writers(Generic[W]):
         number = int.from_bytes(value[1:PREFIX_BYTES], "big")
         if number > LARGEST_ID:  # a registry's ids are signed: none is that large, and a negative one says nothing
             return None, WriterSchema(None, f"schema id {number} is larger than any registry's ({LARGEST_ID})")
-        found = self._known.get(number)
+        found = self._known.get(number) or self._unknown.get(number)
         if found is None or self._clock() >= found.until:
-            found = self._known[number] = self._look_up(number)
+            found = self._look_up(number)
+            if found.until == float("inf"):
+                self._known[number] = found
+            else:  # values that are none of a registry's may each have another id
+                if len(self._unknown) >= _UNKNOWN_MOST:
+                    self._unknown.clear()
+                self._unknown[number] = found
         return number, found
 
     def _look_up(self, number: int) -> WriterSchema[W]:
@@ -82,6 +91,8 @@ class Writers(Generic[W]):
             return self._read(found)
         except UnknownSchema as error:
             return WriterSchema(None, str(error), None, self._clock() + _ASK_AGAIN_SECONDS)
+        except NotReadHere:
+            raise
         except DecodeError as error:
             return WriterSchema(None, f"schema id {number}: {error}")
 

@@ -6,6 +6,7 @@ Read next: protobuf_values.py.
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import re
 import subprocess
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from moldau.pipeline.decode import DecodeError
+from moldau.pipeline.decode import DecodeError, NotReadHere
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -62,12 +63,15 @@ class FieldColumn(NamedTuple):
     optional: bool
 
 
+_NAME_ERRORS = (errno.ENAMETOOLONG, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.EINVAL)
+"""What a file system says of a name that no file can have there; the rest it says of itself."""
 _LOGGED = re.compile(r"[IWEF]\d{4} \d\d:")
 """How a line of the compiler's log begins, with a time and the number of its process."""
 
 
 def compile_proto(files: Mapping[str, str], main: str) -> bytes:
-    """The descriptor set of ``main``, which may import the other files (by their names) and Google's own."""
+    """The descriptor set of ``main``, which may import the other files (by their names) and Google's own. NotReadHere
+    where that is for this machine's reasons, not for theirs."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for path, text in files.items():
@@ -77,7 +81,9 @@ def compile_proto(files: Mapping[str, str], main: str) -> bytes:
                     raise DecodeError(f"protobuf: {path!r} is no name of an import")
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.write_text(text, encoding="utf-8")
-            except (OSError, ValueError):  # too long, a folder of another import, a NUL, half of a surrogate pair
+            except (OSError, ValueError) as error:  # the name: too long, a folder of another import, a NUL, ...
+                if isinstance(error, OSError) and error.errno not in _NAME_ERRORS:
+                    raise NotReadHere(f"protobuf: {path!r} cannot be written in {folder}: {error.strerror}") from None
                 raise DecodeError(f"protobuf: {path!r} cannot be written as a file") from None
         return _compiled(folder, main)
 
@@ -97,19 +103,24 @@ def compile_file(path: Path) -> bytes:
 def _compiled(folder: Path, main: str) -> bytes:
     found = importlib.util.find_spec("grpc_tools")
     if found is None or found.origin is None:
-        raise DecodeError("decode: .proto text needs grpcio-tools: pip install 'moldau[pipeline]'")
-    own = Path(found.origin).parent / "_proto"
+        raise NotReadHere("decode: .proto text needs grpcio-tools: pip install 'moldau[pipeline]'")
+    own = Path(found.origin).absolute().parent / "_proto"
     with tempfile.TemporaryDirectory() as out:
         place = Path(out) / "set"
-        command = [sys.executable, "-P", "-m", "grpc_tools.protoc", f"-I{folder}", f"-I{own}", "--include_imports",
-                   f"--descriptor_set_out={place}", str(folder / main)]  # fmt: skip
-        try:
-            ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=COMPILE_SECONDS)
+        command = [sys.executable, "-P", "-m", "grpc_tools.protoc", "-I.", f"-I{own}", "--include_imports",
+                   f"--descriptor_set_out={place}", f"./{main}"]  # fmt: skip
+        try:  # in the folder: the compiler takes '=' and ':' in a path for signs of its own
+            ended = subprocess.run(
+                command, cwd=folder, capture_output=True, text=True, check=False, timeout=COMPILE_SECONDS
+            )
         except subprocess.TimeoutExpired:
-            raise DecodeError(f"protobuf: {main} was not compiled in {COMPILE_SECONDS} s") from None
+            raise NotReadHere(f"protobuf: {main} was not compiled in {COMPILE_SECONDS} s") from None
+        if ended.returncode < 0:
+            raise NotReadHere(f"protobuf: the compiler of {main} was ended by signal {-ended.returncode}")
         if ended.returncode or not place.exists():
-            said = ended.stderr.replace(f"{folder}/", "")  # a folder that has another name with each process
-            lines = [one for one in said.splitlines() if "warning" not in one.lower() and not _LOGGED.match(one)]
+            lines = [
+                one for one in ended.stderr.splitlines() if "warning" not in one.lower() and not _LOGGED.match(one)
+            ]
             raise DecodeError(f"protobuf: {'; '.join(lines[:3]) or 'the compiler failed'}")
         return place.read_bytes()
 

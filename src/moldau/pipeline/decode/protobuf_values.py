@@ -29,6 +29,7 @@ from moldau.pipeline.registry.client import RegisteredSchema, Registry, Registry
 from moldau.wire.varints import varint
 
 if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor
     from google.protobuf.message import Message
 
 MAIN = "schema.proto"
@@ -119,17 +120,17 @@ class ProtobufDecoder:
             return DecodedValue(None, "what follows the schema id are no message indexes", number)
         known = self._messages.get((number, indexes))
         if known is None:
-            known = self._messages[number, indexes] = self._judged(number, writer.schema, indexes)
+            found = writer.schema.at(indexes)
+            if found is None:  # not kept: garbage has any number of them
+                return DecodedValue(None, f"schema id {number} has no message at {list(indexes)}", number)
+            known = self._messages[number, indexes] = self._judged(number, found)
         error, drift = known
         if error is not None:
             return DecodedValue(None, error, number)
         return self._taken(value[at:], number)._replace(drift=drift)
 
-    def _judged(self, number: int, schema: Schema, indexes: tuple[int, ...]) -> tuple[str | None, str | None]:
-        """Why messages at these indexes of a writer's schema cannot be read, or what the columns lack of them."""
-        found = schema.at(indexes)
-        if found is None:
-            return f"schema id {number} has no message at {list(indexes)}", None
+    def _judged(self, number: int, found: Descriptor) -> tuple[str | None, str | None]:
+        """Why such messages of a writer's schema cannot be read, or what the columns lack of them."""
         if found.full_name != self._message.full_name:
             return f"schema id {number}: a {found.full_name}, and the columns are of {self._message.full_name}", None
         problem = other_kind(found, self._message)

@@ -70,7 +70,10 @@ class Registry:
         backoff_seconds: float = 0.2,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError:  # brackets that are no IPv6 address; the text has a password perhaps
+            raise RegistryError("a registry's URL has a host that is none") from None
         try:
             port = parts.port
         except ValueError:
@@ -79,6 +82,10 @@ class Registry:
             ) from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise RegistryError("a registry's URL begins with http:// or https:// and a host")
+        try:
+            parts.hostname.encode("idna")  # as a socket does it
+        except UnicodeError as error:
+            raise RegistryError(f"the registry's URL has a host that is none: {error}") from None
         self._secure, self._host, self._port = parts.scheme == "https", parts.hostname, port
         self._path = parts.path.rstrip("/")
         self.url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{self._path}"
@@ -105,16 +112,18 @@ class Registry:
             known = self._by_id[schema_id] = self._schema(self._fine(answer), schema_id)
         return known
 
-    def by_subject(self, subject: str, version: int | None = None) -> RegisteredSchema:
-        """The schema of a subject's version, the latest without one; UnknownSchema when there is none."""
-        answer = self._ask(
-            "GET", f"/subjects/{quote(subject, safe='')}/versions/{'latest' if version is None else version}"
-        )
+    def by_subject(self, subject: str, version: int | None = None, *, deleted: bool = False) -> RegisteredSchema:
+        """The schema of a subject's version, the latest without one; UnknownSchema when there is none. ``deleted``:
+        also one that was deleted and not removed for good, as its id has it still."""
+        place = f"/subjects/{quote(subject, safe='')}/versions/{'latest' if version is None else version}"
+        answer = self._ask("GET", f"{place}?deleted=true" if deleted else place)
         if answer.status == 404:
             code = self._must_be_registry(answer)
             if code == VERSION_NOT_FOUND:
                 raise UnknownSchema(f"subject {subject!r} has no version {version} in the registry at {self.url}")
-            near = difflib.get_close_matches(subject, self.subjects(), 1)
+            near: list[str] = []
+            with contextlib.suppress(RegistryError):  # the list is another right than its entries, and a hint only
+                near = difflib.get_close_matches(subject, self.subjects(), 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise UnknownSchema(f"subject {subject!r} is not in the registry at {self.url}{hint}")
         body = self._fine(answer)
@@ -134,20 +143,24 @@ class Registry:
 
     def with_references(self, schema: RegisteredSchema) -> list[str]:
         """The texts of what a schema uses, each after those that it uses itself, and then its own text."""
-        return [*self.named_references(schema).values(), schema.text]
+        return [*dict.fromkeys(self.named_references(schema).values()), schema.text]
 
     def named_references(self, schema: RegisteredSchema) -> dict[str, str]:
-        """The texts of what a schema uses, by the names that it has for them, each after those that it uses itself."""
+        """The texts of what a schema uses, by the names that it has for them, each after those that it uses itself. A
+        schema may have several names; of a name the first counts."""
         texts: dict[str, str] = {}
-        seen: set[tuple[str, int]] = set()
+        seen: set[str] = set()
+        known: dict[tuple[str, int], RegisteredSchema] = {}
 
         def add(one: RegisteredSchema) -> None:
             for reference in one.references:
-                if (reference.subject, reference.version) not in seen:
-                    seen.add((reference.subject, reference.version))
-                    used = self.by_subject(reference.subject, reference.version)
-                    add(used)
-                    texts[reference.name] = used.text
+                if reference.name not in seen:
+                    seen.add(reference.name)
+                    place = reference.subject, reference.version
+                    if place not in known:
+                        known[place] = self.by_subject(*place, deleted=True)
+                    add(known[place])
+                    texts[reference.name] = known[place].text
 
         add(schema)
         return texts
@@ -202,6 +215,8 @@ class Registry:
                 with contextlib.suppress(OSError):  # the thread that still reads then ends, and closes the connection
                     one.shutdown(socket.SHUT_RDWR)
         if isinstance(found, Exception):
+            if isinstance(found, ValueError):  # of what cannot be written into a request: it never can
+                raise RegistryError(f"the registry at {self.url} cannot be asked: {found}") from found
             raise late if isinstance(found, TimeoutError) else found  # the socket's own time is the same
         status, raw = found
         if len(raw) > LARGEST_ANSWER_BYTES:

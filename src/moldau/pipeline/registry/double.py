@@ -50,6 +50,7 @@ class RegistryDouble:
         self._lock = threading.Lock()
         self._schemas: list[_Kept] = []  # a schema's id is its place, counted from 1
         self._subjects: dict[str, list[int]] = {}
+        self._deleted: set[str] = set()
         self.asked: list[str] = []
         self.failing = False
         double = self
@@ -91,19 +92,31 @@ class RegistryDouble:
         with self._lock:
             if kept not in self._schemas:
                 self._schemas.append(kept)
+            self._deleted.discard(subject)
             schema_id = self._schemas.index(kept) + 1
             versions = self._subjects.setdefault(subject, [])
             if schema_id not in versions:
                 versions.append(schema_id)
             return schema_id
 
+    def delete(self, subject: str) -> None:
+        """Deletes a subject as registries do unless they are told to for good: ids have its schemas still, and so has
+        who asks for what is deleted."""
+        with self._lock:
+            self._deleted.add(subject)
+
     def _answer(self, request: BaseHTTPRequestHandler, sent: bytes | None) -> None:
-        path = urlsplit(request.path).path
+        path, query = urlsplit(request.path)[2:4]
         self.asked.append(path)
         try:
             if self.failing:
                 raise _Refused(500, "the registry was told to fail")
-            status, body = 200, self._found([unquote(one) for one in path.strip("/").split("/")], sent)
+            status, body = (
+                200,
+                self._found(
+                    [unquote(one) for one in path.strip("/").split("/")], sent, deleted=query == "deleted=true"
+                ),
+            )
         except _Refused as refused:
             status = refused.code if refused.code < 1000 else refused.code // 100
             body = {"error_code": refused.code, "message": str(refused)}
@@ -114,11 +127,11 @@ class RegistryDouble:
         request.end_headers()
         request.wfile.write(raw)
 
-    def _found(self, path: list[str], sent: bytes | None) -> object:
+    def _found(self, path: list[str], sent: bytes | None, *, deleted: bool) -> object:
         match path:
             case ["subjects"]:
                 with self._lock:
-                    return sorted(self._subjects)
+                    return sorted(self._subjects.keys() - self._deleted)
             case ["schemas", "ids", number]:
                 with self._lock:
                     if not number.isdigit() or not 1 <= int(number) <= len(self._schemas):
@@ -127,9 +140,9 @@ class RegistryDouble:
             case ["subjects", subject, "versions"] if sent is not None:
                 return {"id": self._register_sent(subject, sent)}
             case ["subjects", subject, "versions"]:
-                return list(range(1, len(self._versions(subject)) + 1))
+                return list(range(1, len(self._versions(subject, deleted=deleted)) + 1))
             case ["subjects", subject, "versions", version]:
-                return self._version(subject, version)
+                return self._version(subject, version, deleted=deleted)
         raise _Refused(501, f"this registry for tests does not answer /{'/'.join(path)}")
 
     def _register_sent(self, subject: str, sent: bytes) -> int:
@@ -142,14 +155,14 @@ class RegistryDouble:
         except (ValueError, KeyError, TypeError, AttributeError, AssertionError):
             raise _Refused(422, "a body has 'schema', and may have 'schemaType' and 'references'") from None
 
-    def _versions(self, subject: str) -> list[int]:
+    def _versions(self, subject: str, *, deleted: bool) -> list[int]:
         with self._lock:
-            if subject not in self._subjects:
+            if subject not in self._subjects or (subject in self._deleted and not deleted):
                 raise _Refused(SUBJECT_NOT_FOUND, f"Subject '{subject}' not found.")
             return list(self._subjects[subject])
 
-    def _version(self, subject: str, version: str) -> dict[str, object]:
-        ids = self._versions(subject)
+    def _version(self, subject: str, version: str, *, deleted: bool) -> dict[str, object]:
+        ids = self._versions(subject, deleted=deleted)
         at = len(ids) if version == "latest" else int(version) if version.isdigit() else 0
         if not 1 <= at <= len(ids):
             raise _Refused(VERSION_NOT_FOUND, f"Version {version} not found.")
