@@ -23,6 +23,7 @@ from moldau.controller.requests import BrokerHeartbeat, RemainingPartitions, Tic
 from moldau.image import Image
 from moldau.model import Code
 from moldau.model.named import NamedTuple
+from moldau.wire.records.metadata import AbortTransactionRecord
 from moldau.wire.schema import Message
 
 _DEPOSED = Refused(Code.NOT_CONTROLLER, "This node is not the active controller.")
@@ -82,7 +83,8 @@ class ActiveController:
         """Begin to decide under ``epoch`` on a copy of the committed image.
 
         Every unfenced broker gets a fresh session: what they told the last controller is not known here. An empty log
-        gets its first records (``bootstrap``, or the usual ones), which the driver proposes.
+        gets its first records (``bootstrap``, or the usual ones), which the driver proposes. A metadata transaction
+        that a controller of Apache Kafka has left open is aborted: nothing would count before its end (KIP-868).
         """
         assert self.epoch is None or epoch > self.epoch, f"epoch {epoch} after {self.epoch}"
         self.renounce()
@@ -93,9 +95,11 @@ class ActiveController:
         self.committed_offset = self._last_proposed = facts.next_offset - 1
         for broker in self.working.live_brokers():
             self.soft_state.sessions[broker.id] = BrokerSession(facts.now_ms)
-        records: Sequence[Message] = []
+        records: list[Message] = []
+        if self.working.in_transaction:
+            records.append(AbortTransactionRecord(reason="the controller that began it is active no more"))
         if is_empty(self.working):
-            records = (
+            records += (
                 bootstrap_records(self.settings) if bootstrap is None else with_agreed_min_isr(self.settings, bootstrap)
             )
         return self._take(Decision(records, Done()), facts)

@@ -158,6 +158,11 @@ class Image:
         broker = self.brokers.get(broker_id)
         return broker is not None and broker.active
 
+    @property
+    def in_transaction(self) -> bool:
+        """Whether records are held that count only from the end of their metadata transaction on (KIP-868)."""
+        return self._transaction is not None
+
     def config(self, resource_type: int, name: str) -> dict[str, str]:
         """Settings of a resource (not to be changed); empty when it has none."""
         return self.configs.get((resource_type, name), {})

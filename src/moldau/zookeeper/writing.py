@@ -41,6 +41,7 @@ NOT_HERE = (
     records.NoOpRecord,
     records.BeginTransactionRecord,
     records.EndTransactionRecord,
+    records.AbortTransactionRecord,
     records.ZkMigrationStateRecord,
 )
 """Records of things that are not written: brokers register themselves, and a multi is a transaction already."""

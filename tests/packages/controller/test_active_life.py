@@ -29,7 +29,13 @@ from moldau.controller.requests import (
 from moldau.image import Image, image_hash
 from moldau.image.configs import topic_setting
 from moldau.model import Code
-from moldau.wire.records.metadata import ConfigRecord
+from moldau.wire.records.metadata import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    TopicRecord,
+)
 
 
 def facts(next_offset: int, now_ms: int = 0) -> Facts:
@@ -86,6 +92,24 @@ def test_an_empty_log_gets_its_first_records_and_a_later_controller_writes_none(
     assert log.image.features["metadata.version"] == 25
     log.controller.renounce()
     assert log.take(2).records == []
+
+
+def test_a_metadata_transaction_that_the_last_controller_left_open_is_aborted() -> None:
+    """Apache Kafka's controller begins them (KIP-868). What is decided inside of one would never count."""
+    image = Image()
+    image.apply(FeatureLevelRecord(name="metadata.version", feature_level=25), 0)
+    image.apply(BeginTransactionRecord(), 1)
+    image.apply(TopicRecord(name="half", topic_id=b"t" * 16), 2)
+    controller = ActiveController(Settings(cluster_id="c"))
+    first = list(controller.claim(1, image, facts(3)).records)
+    assert [type(record) for record in first] == [AbortTransactionRecord]
+    register = RegisterBroker(broker_id=1, cluster_id="c", incarnation_id=b"i" * 16)
+    first += controller.decide(register, facts(4)).records
+    image.apply_all(first, 2 + len(first))
+    assert image.brokers.keys() == {1}
+    assert not image.topics
+    assert controller.working is not None
+    assert image_hash(image) == image_hash(controller.working)
 
 
 def test_an_ask_sees_what_was_proposed_before_it_and_is_told_when_that_is_committed() -> None:

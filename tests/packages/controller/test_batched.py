@@ -142,7 +142,7 @@ def test_what_vanished_between_two_parts_is_not_decided_on() -> None:
 @pytest.mark.parametrize("parts", range(1, 6))
 def test_all_topics_may_vanish_between_any_two_parts_of_an_election(request_in_parts: Any, parts: int) -> None:
     """An exception here ends the node: the passes in the background have nobody else to tell."""
-    made = full(80, 1)
+    made = full(80, 1, watch=False)
     back_in_sync(made)
     made.submit(BrokerRefused(broker_id=0, broker_epoch=made.broker(0).epoch))
     then = request_in_parts
