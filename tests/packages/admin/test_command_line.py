@@ -589,7 +589,7 @@ def test_a_dump_has_all_bytes(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("line", [b"", b"[]", b'{"vlue": "x"}', b'{"headers": [1]}', b'{"headers": [{}]}',
-                                  b'{"partition": "x"}', b'{"timestamp": -1}', b'{"value_base64": "?"}',
+                                  b'{"partition": "x"}', b'{"timestamp": -2}', b'{"value_base64": "?"}',
                                   b"[" * 9_999])  # fmt: skip
 def test_json_that_is_no_record_is_refused(line: bytes) -> None:
     with pytest.raises(ValueError):

@@ -200,11 +200,11 @@ def the_last_isr_trusts_who_lost_its_tail(patches: Patches) -> None:
 
 
 def a_broker_may_always_go(patches: Patches) -> None:
-    patches.set(brokers, "_may_go", lambda context, broker, session: True)
+    patches.set(brokers, "_may_go", lambda context, broker, session, *, emptied: True)
 
 
 def a_leaver_waits_for_the_dead(patches: Patches) -> None:
-    def may_go(context: DecisionContext, broker: Broker, session: BrokerSession) -> bool:
+    def may_go(context: DecisionContext, broker: Broker, session: BrokerSession, *, emptied: bool) -> bool:
         if context.image.index.led.get(broker.id):
             return False
         heard = [context.soft_state.sessions.get(id) for id in context.image.brokers if id != broker.id]
